@@ -64,6 +64,7 @@ pub unsafe extern "C" fn dr_client_main(_id: u32, argc: c_int, argv: *const *con
     {
         die(&why);
     }
+    syscall::answer_by((syscall::expand::before, syscall::expand::after_call));
     lifetime::start(options);
     stack::protect();
     slots::start();

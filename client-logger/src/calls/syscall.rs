@@ -2,7 +2,7 @@
 
 mod compat;
 mod descriptors;
-mod expand;
+pub mod expand;
 mod kinds;
 mod order;
 
@@ -50,6 +50,21 @@ use bugnet_format::record::{EndReason, OutputStream, Record, RegisterUpdates, re
 use bugnet_format::regs::{GPR_NAMES, R11, RAX, RCX, RSP, RegisterFile};
 use kinds::{Output, borrows, child_stack, creates_thread, forks, known, mapped, shares_memory};
 use std::ffi::{c_int, c_void};
+use std::sync::OnceLock;
+
+/// What is done before and behind a call where a light log is expanded.
+type Expansion = (unsafe fn(*mut c_void, &mut Thread, i64) -> Bool, unsafe fn(*mut c_void, &mut Thread));
+
+static EXPANSION: OnceLock<Expansion> = OnceLock::new();
+
+/// A light log is expanded, by these.
+pub fn answer_by(expansion: Expansion) {
+    let _ = EXPANSION.set(expansion);
+}
+
+fn expansion() -> &'static Expansion {
+    EXPANSION.get().unwrap_or_else(|| crate::base::failure::fail("nothing answers the calls of an expansion"))
+}
 
 /// Whether the client sees a system call: it sees all.
 ///
@@ -77,7 +92,7 @@ pub unsafe extern "C" fn on_before(drcontext: *mut c_void, number: c_int) -> Boo
     // SAFETY: in the event.
     let make = attempt(|| unsafe {
         if light::expands() {
-            expand::before(drcontext, thread, number.into())
+            (expansion().0)(drcontext, thread, number.into())
         } else {
             before(drcontext, thread, number)
         }
@@ -436,7 +451,7 @@ pub unsafe extern "C" fn on_after(drcontext: *mut c_void, number: c_int) {
     // SAFETY: in the event.
     attempt(|| unsafe {
         match thread::of(drcontext) {
-            Some(thread) if light::expands() => expand::after_call(drcontext, thread),
+            Some(thread) if light::expands() => (expansion().1)(drcontext, thread),
             _ => after(drcontext, number.into()),
         }
     });
