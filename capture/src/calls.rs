@@ -50,6 +50,7 @@ fn way(number: u64, args: &[u64; 6]) -> Way {
     match number {
         // mmap
         9 if args[3] & MAP_SHARED != 0 => shared(args),
+        9 if args[3] & MAP_ANONYMOUS == 0 && is_device(args[4]) => Way::End("the program maps a device"),
         10 | 329 if args[2] as i32 & 0x0100_0000 != 0 => Way::End("the stack's end is moved"),
         16 => match table::ioctl(args[1]) {
             Some(_) => Way::Make,
@@ -82,6 +83,13 @@ fn way(number: u64, args: &[u64; 6]) -> Way {
             _ => Way::End(UNKNOWN),
         },
     }
+}
+
+/// Whether a descriptor is of something that is no regular file, of which nothing says what it has.
+fn is_device(descriptor: u64) -> bool {
+    // SAFETY: asks only.
+    let is_open = unsafe { sys::call3(sys::FCNTL, descriptor, F_GETFL, 0) } >= 0;
+    is_open && matches!(files::kind(descriptor), Kind::Other)
 }
 
 /// A mapping that others may write.

@@ -189,7 +189,6 @@ pub fn behind(context: &mut Context) {
         state.signals = lent.signals;
         state.streams = lent.streams;
         state.pid = lent.pid;
-        crate::signals::renew(&lent.signals);
     }
     // The child may have a stack of its own.
     let stack = context.rsp();

@@ -289,11 +289,6 @@ fn begin_again() {
     }
 }
 
-/// A parent goes on, of which a child of `vfork` had the memory: its handlers are as they were.
-pub fn renew(_before: &Signals) {
-    renew_dispatch();
-}
-
 /// The program's handlers, masks and stack become the kernel's: the light part is over.
 pub fn leave(context: &mut Context) {
     let signals = &state::get().signals;

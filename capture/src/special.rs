@@ -14,7 +14,7 @@ const RDX: usize = 12;
 
 /// Bits of CPUID that the program does not see: `(leaf, register 0 to 3 for EAX to EDX, bits)`. Those of full recording (`client-logger/src/run/special.rs`),
 /// at the level x86-64-v3; and RDRAND, RDSEED and RDPID, which nothing traps.
-const HIDDEN: [(u32, u32, usize, u32); 15] = [
+const HIDDEN: [(u32, u32, usize, u32); 12] = [
     (1, 0, 2, 1 << 3 | 1 << 30 | 1 << 1 | 1 << 25),
     (7, 0, 1, 1 << 0 | 1 << 2 | 1 << 4 | 1 << 11 | 1 << 18),
     (7, 0, 1, 1 << 16 | 1 << 17 | 1 << 21 | 1 << 26 | 1 << 27 | 1 << 28 | 1 << 30 | 1 << 31),
@@ -26,11 +26,7 @@ const HIDDEN: [(u32, u32, usize, u32); 15] = [
     (7, 1, 0, 1 << 5 | 1 << 21 | 1 << 22 | 1 << 0 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 7 | 1 << 23 | 1 << 4),
     (7, 1, 3, 1 << 4 | 1 << 5 | 1 << 8 | 1 << 10 | 1 << 19 | 1 << 21),
     (0x8000_0001, 0, 2, 1 << 11 | 1 << 15 | 1 << 16 | 1 << 21 | 1 << 6),
-    (0x8000_0001, 0, 3, 0),
     (0x8000_0008, 0, 1, 1 << 0 | 1 << 4 | 1 << 8),
-    // XSAVEC and XSAVEOPT keep what the processor has in use, which may differ from one run to another where nothing looks.
-    (0xd, 1, 0, 0xffff_fff8),
-    (0x1d, 0, 0, 0xffff_ffff),
 ];
 
 /// State components that the processor has: XGETBV, which nothing traps, says so.
@@ -45,7 +41,7 @@ fn cpuid(leaf: u32, subleaf: u32) -> [u32; 4] {
     let raw = __cpuid_count(leaf, subleaf);
     let mut out = [raw.eax, raw.ebx, raw.ecx, raw.edx];
     for (l, s, register, bits) in HIDDEN {
-        if l == leaf && (s == subleaf || !matches!(leaf, 7 | 0xd)) {
+        if l == leaf && (s == subleaf || leaf != 7) {
             out[register] &= !bits;
         }
     }
