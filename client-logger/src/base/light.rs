@@ -21,6 +21,8 @@ static EXPANDS: AtomicBool = AtomicBool::new(false);
 static FIRST: AtomicU64 = AtomicU64::new(0);
 /// Where a moment is, as long as it is next.
 static MOMENT: AtomicU64 = AtomicU64::new(0);
+/// The interval in which the moment has become next; none until it was asked for.
+static SINCE: AtomicU64 = AtomicU64::new(u64::MAX);
 /// Whether a moment has become next since the thread last left the code cache.
 static IS_NEW: AtomicBool = AtomicBool::new(false);
 /// Whether something is to happen to the thread before the next block.
@@ -129,6 +131,12 @@ pub fn is_to_begin() -> bool {
 /// Where the next moment is; none where another thing is next.
 pub fn moment() -> Option<u64> {
     Some(MOMENT.load(Ordering::Relaxed)).filter(|at| *at != 0)
+}
+
+/// How many intervals have begun since a moment has become next, in this one.
+pub fn intervals_since(now: u64) -> u64 {
+    let _ = SINCE.compare_exchange(u64::MAX, now, Ordering::Relaxed, Ordering::Relaxed);
+    now.saturating_sub(SINCE.load(Ordering::Relaxed))
 }
 
 /// The general purpose registers of the next moment, by the processor's numbers.
@@ -367,6 +375,7 @@ impl Light {
             let at = registers[16];
             MOMENT.store(at, Ordering::Relaxed);
             IS_NEW.store(true, Ordering::Relaxed);
+            SINCE.store(u64::MAX, Ordering::Relaxed);
             fragments::flush_later(at, 1);
         }
     }

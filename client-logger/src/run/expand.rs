@@ -21,6 +21,8 @@ use bugnet_format::regs::{ARITHMETIC_FLAGS, RAX, RSP, RegisterFile};
 /// Status of an expansion that does not fit its light log.
 const DIVERGED: i32 = 3;
 
+/// In so many instructions a moment is found, or not at all: where a program waits for a signal, it would wait for ever.
+const MOST_TO_MOMENT: u64 = 10_000_000_000;
 /// In a frame, whose `ucontext` RSP points at: the first register, RIP, flags, and where x87 and vector state is.
 const CONTEXT_REGISTERS: u64 = 40;
 const CONTEXT_RIP: u64 = 168;
@@ -103,6 +105,14 @@ fn frame(regs: &RegisterFile, rsp: u64) -> Option<RegisterFile> {
 impl Thread {
     /// What is to happen to the thread before a block, which begins with a limit callout.
     pub(in crate::run) fn transfer(&mut self, site: &Site, flags: u64) {
+        if light::moment().is_some()
+            && light::intervals_since(self.log.interval.0).saturating_mul(options::get().interval) > MOST_TO_MOMENT
+        {
+            let (position, regs) = (self.counted() - site.back, self.registers(site.pc, flags));
+            let why =
+                format!("a moment at which a signal was delivered was not found in {MOST_TO_MOMENT} instructions");
+            diverged(self, position, regs, &why);
+        }
         if !light::is_due() {
             if light::leaves_for_moment() {
                 self.recount(self.counted() - site.back);
