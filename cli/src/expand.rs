@@ -151,6 +151,10 @@ fn expand(log: &Path) -> Result<(), Failure> {
 
 /// The log that was made takes its place beside the light one.
 fn finish(log: &Path, unfinished: &Path) -> Result<(), Failure> {
+    if Recording::open(unfinished)?.threads()?.is_empty() {
+        let why = io::Error::other("nothing of it could be executed again");
+        return Err(Failure::system("make the log of the light one")(why));
+    }
     for entry in fs::read_dir(unfinished).map_err(system(unfinished))? {
         let entry = entry.map_err(system(unfinished))?;
         if entry.file_name().as_encoded_bytes().starts_with(b"p") {
@@ -163,7 +167,9 @@ fn finish(log: &Path, unfinished: &Path) -> Result<(), Failure> {
     let modules: Vec<Module> =
         recording.processes()?.into_iter().filter_map(|process| recording.modules(process).ok()).flatten().collect();
     // Symbols come from the files as they were: those of the light log have the same build ids.
-    let _ = pack_elf_below(Path::new("/"), log, None, &modules);
+    if let Err(error) = pack_elf_below(Path::new("/"), log, None, &modules) {
+        complain(&format_args!("the log has no copies of ELF files, symbols need the originals: {error}"));
+    }
     let mut meta = recording.meta.clone();
     meta.contents = Some(recording.contents()?);
     meta.write(log)?;

@@ -21,7 +21,7 @@ use bugnet_dr::context::Machine;
 use bugnet_dr::events::Bool;
 use bugnet_format::light::{Call, End, FileKey, layout};
 use bugnet_format::record::{EndReason, OutputStream, Record, RegisterUpdates};
-use bugnet_format::regs::{R11, RCX, RSP, RegisterFile};
+use bugnet_format::regs::{R11, RAX, RCX, RSP, RegisterFile};
 use bugnet_format::types::Addr;
 use std::ffi::{CString, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -50,7 +50,7 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
     let next = light::of_process().map_or(Ok(Next::Nothing), |mut light| light.next());
     let (call, file) = match next {
         Ok(Next::Call(call, file)) => (call, file),
-        Ok(Next::End(End::Exits(_))) => {
+        Ok(Next::End(End::Exits(status))) if ends(number) && args[0] == status => {
             exit::end(thread, number, args[0], position, *regs);
             exit::end_process(args[0]);
             return 0;
@@ -77,7 +77,7 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
             let why = "a moment at which a signal was delivered has not been found";
             diverged(thread, position, *regs, why)
         }
-        Ok(Next::End(End::Dies(_)) | Next::Special(..) | Next::Signal { .. }) => {
+        Ok(Next::End(End::Dies(_) | End::Exits(_)) | Next::Special(..) | Next::Signal { .. }) => {
             let why = format!("the program makes system call {number} where it made none");
             diverged(thread, position, *regs, &why)
         }
@@ -99,21 +99,45 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
     if is_fork(number, &args) && call.result >= 0 {
         return fork(drcontext, thread, regs);
     }
+    let copy = file.map(open_copy);
+    if let Some(Err(why)) = &copy {
+        diverged(thread, position, *regs, why);
+    }
     // DynamoRIO has the kernel's GS.
     super::set_gs_base(thread, number, &args);
-    if let Some((made, values)) = memory(number, &args, call.result, file) {
+    if let Some((made, values)) = memory(number, &args, call.result, copy.and_then(Result::ok)) {
         // What is ours there makes way.
         if answers::in_the_way(drcontext, thread, made, &values).is_some() {
             diverged(thread, position, *regs, "memory of the program's lies where the recorder has its own");
         }
         PROTECTIONS.get().follow(made, &values);
         let values: Vec<(usize, u64)> = values.into_iter().enumerate().collect();
-        thread.syscall.substitution = Substitution::make(drcontext, made, &values);
-        thread.syscall.before = Some(regs);
+        substitute(drcontext, thread, regs, made, &values);
         return 1;
     }
     finish(drcontext, thread, &regs, &call, behind);
     0
+}
+
+/// Whether a call ends the thread or the process.
+fn ends(number: i64) -> bool {
+    matches!(number, libc::SYS_exit | libc::SYS_exit_group)
+}
+
+/// The kernel gets this call, and never the program's own.
+fn substitute(
+    drcontext: *mut c_void,
+    thread: &mut Thread,
+    regs: Box<RegisterFile>,
+    number: i64,
+    values: &[(usize, u64)],
+) {
+    thread.syscall.substitution = Substitution::make(drcontext, number, values);
+    if thread.syscall.substitution.is_none() {
+        let position = thread.counted() - 1;
+        diverged(thread, position, *regs, "DynamoRIO does not take another call in the place of the program's");
+    }
+    thread.syscall.before = Some(regs);
 }
 
 /// Whether a call makes a process with memory of its own.
@@ -125,20 +149,18 @@ fn is_fork(number: i64, args: &[u64; 6]) -> bool {
 fn fork(drcontext: *mut c_void, thread: &mut Thread, regs: Box<RegisterFile>) -> Bool {
     thread.leave(thread.counted() - 1);
     code::of_process().before_fork();
-    thread.syscall.substitution = Substitution::make(drcontext, libc::SYS_fork, &[]);
-    thread.syscall.before = Some(regs);
+    substitute(drcontext, thread, regs, libc::SYS_fork, &[]);
     1
 }
 
 /// The call, by number and arguments, that the kernel gets in the place of one that makes, changes or unmaps memory; none for others.
-fn memory(number: i64, args: &[u64; 6], result: i64, file: Option<FileKey>) -> Option<(i64, [u64; 6])> {
+fn memory(number: i64, args: &[u64; 6], result: i64, copy: Option<u64>) -> Option<(i64, [u64; 6])> {
     let got = u64::try_from(result).ok()?;
     let make = |number: i64, values: [u64; 6]| Some((number, values));
     match number {
         libc::SYS_mmap => {
             let kept = libc::MAP_GROWSDOWN | libc::MAP_STACK | libc::MAP_NORESERVE;
             let flags = libc::MAP_PRIVATE as u64 | libc::MAP_FIXED as u64 | args[3] & kept as u64;
-            let copy = file.and_then(open_copy);
             let flags = if copy.is_some() { flags } else { flags | libc::MAP_ANONYMOUS as u64 };
             make(libc::SYS_mmap, [got, args[1], args[2], flags, copy.unwrap_or(u64::MAX), args[5]])
         }
@@ -172,12 +194,13 @@ fn memory(number: i64, args: &[u64; 6], result: i64, file: Option<FileKey>) -> O
 }
 
 /// Opens the copy of a mapped file.
-fn open_copy(key: FileKey) -> Option<u64> {
-    let path = light::of_process()?.file(key);
-    let path = CString::new(path.as_os_str().as_bytes()).ok()?;
+fn open_copy(key: FileKey) -> Result<u64, String> {
+    let path = light::of_process().map(|light| light.file(key)).unwrap_or_default();
+    let missing = format!("the light log lacks a file that the program maps, {}", path.display());
+    let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| missing.clone())?;
     // SAFETY: a path; nobody else has the descriptor.
     let file = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
-    u64::try_from(file).ok()
+    u64::try_from(file).map_err(|_| missing)
 }
 
 /// After a system call that the kernel got.
@@ -202,7 +225,14 @@ pub unsafe fn after_call(drcontext: *mut c_void, thread: &mut Thread) {
     if let Some(substitution) = thread.syscall.substitution.take() {
         substitution.undo(drcontext);
     }
-    apply(&call);
+    // Advice may be refused here, and changes nothing that a program sees but by what it drops, which is zero then.
+    let made = Machine::current().map_or(0, |machine| machine.register_file().gpr[RAX].cast_signed());
+    if made < 0 && call.number.cast_signed() != libc::SYS_madvise {
+        let position = thread.counted() - 1;
+        let why = format!("system call {} cannot be made here: error {}", call.number, -made);
+        diverged(thread, position, *before, &why);
+    }
+    apply(thread, &call, &before);
     // SAFETY: in the event.
     unsafe { call_event::set_result(drcontext, call.result as u64) };
     if is_fork(call.number.cast_signed(), &call.args) {
@@ -212,13 +242,20 @@ pub unsafe fn after_call(drcontext: *mut c_void, thread: &mut Thread) {
     // SAFETY: in the event.
     unsafe { after(drcontext, call.number.cast_signed()) };
     follow_streams(&call);
-    look_ahead(thread, &before);
+    look_ahead(thread);
 }
 
 /// What the kernel wrote is there.
-fn apply(call: &Call) {
+fn apply(thread: &mut Thread, call: &Call, before: &RegisterFile) {
     for written in &call.written {
-        write_memory(written.address, written.bytes);
+        // What the kernel may write, and did not, may be memory that nobody can write.
+        let mut there = vec![0; written.bytes.len()];
+        let is_there = read_memory(written.address, &mut there) && there == written.bytes;
+        if !is_there && !write_memory(written.address, written.bytes) {
+            let position = thread.counted() - 1;
+            let why = format!("there is no memory at {:#x}, where the kernel wrote", written.address);
+            diverged(thread, position, before.clone(), &why);
+        }
     }
 }
 
@@ -238,7 +275,7 @@ fn follow_streams(call: &Call) {
 /// A call that the kernel does not get is over.
 fn finish(drcontext: *mut c_void, thread: &mut Thread, regs: &RegisterFile, call: &Call, behind: u64) {
     let number = call.number.cast_signed();
-    apply(call);
+    apply(thread, call, regs);
     let stream = match known(number).is_some_and(|call| call.sends.is_some()) {
         true => streams::of(call.args[0]),
         false => OutputStream::None,
@@ -266,7 +303,7 @@ fn finish(drcontext: *mut c_void, thread: &mut Thread, regs: &RegisterFile, call
     let stack = super::kinds::child_stack(number, &call.args).filter(|_| begins);
     record(drcontext, thread, regs, call, stream, stack);
     follow_streams(call);
-    look_ahead(thread, regs);
+    look_ahead(thread);
 }
 
 /// Whether a call makes a process that has the caller's memory.
@@ -307,7 +344,7 @@ fn record(
 }
 
 /// What happens to the thread behind a call.
-fn look_ahead(thread: &mut Thread, _before: &RegisterFile) {
+fn look_ahead(thread: &mut Thread) {
     let Some(mut light) = light::of_process() else { return };
     match light.next() {
         Ok(Next::Call(call, _))
