@@ -1,11 +1,12 @@
 //! System calls: which are made as they are, which otherwise, and what the log keeps of each.
 
+use crate::death;
 use crate::end;
 use crate::exec;
 use crate::files::{self, Kind};
 use crate::fork;
 use crate::kernel::{self, Kernel};
-use crate::layout::{self, CALL, DIES_IN_CALL, END, EXITS, FILE, MADE_AGAIN};
+use crate::layout::{self, CALL, END, EXITS, FILE, MADE_AGAIN};
 use crate::log::{self, Record};
 use crate::signals::{self, Context};
 use crate::state;
@@ -24,6 +25,9 @@ const MAY_WAIT: [u64; 30] = [
     328, 437, 17, 18,
 ];
 
+/// `si_code` of `kill` and of `tgkill`.
+const SI_USER: i32 = 0;
+const SI_TKILL: i32 = -6;
 const PR_GET_TSC: u64 = 25;
 const PR_SET_TSC: u64 = 26;
 const PR_SET_SECCOMP: u64 = 22;
@@ -180,7 +184,7 @@ fn make(number: u64, args: &[u64; 6]) -> i64 {
 }
 
 /// The signal that a call sends to the process itself.
-fn sends_to_itself(number: u64, args: &[u64; 6]) -> Option<u64> {
+pub fn sends_to_itself(number: u64, args: &[u64; 6]) -> Option<u64> {
     let own = u64::from(state::get().pid);
     let [first, second] = [args[0] as u32, args[1] as u32].map(u64::from);
     match number {
@@ -197,10 +201,7 @@ fn sends_to_itself(number: u64, args: &[u64; 6]) -> Option<u64> {
 /// Such a call may not return: the log says so until it does.
 fn send(number: u64, args: &[u64; 6], signal: u64) -> i64 {
     let used = state::get().used;
-    if let Some(mut record) = Record::begin(END, DIES_IN_CALL, 8) {
-        record.word(signal);
-        record.end();
-    }
+    death::note_in_call(signal, if matches!(number, 62 | 129) { SI_USER } else { SI_TKILL }, number, args);
     // A handler begins before such a call returns.
     let result = signals::waiting(number, args);
     log::take_back(used);
@@ -247,6 +248,10 @@ fn finish(context: &mut Context, number: u64, args: &[u64; 6], result: i64) {
     let state = state::get();
     let arrived = state.signals.take_arrived();
     let Some(arrived) = arrived else { return made(context, number, args, result) };
+    if death::is_in_call(&arrived, number, args, result) {
+        context.set_rip(context.rip() - BYTES);
+        return death::in_call(context, &arrived, number);
+    }
     if result == MADE_AGAIN || result == -sys::EINTR && signals::restarts(number) {
         made_again(context, number);
     } else {

@@ -211,6 +211,8 @@ fn run(room: &mut Room, first: usize, count: usize, argv: u64, envp: u64, number
     let result = unsafe {
         let personality = sys::call3(sys::PERSONALITY, 0xffff_ffff, 0, 0) as u64;
         sys::call3(sys::PERSONALITY, personality | COMPAT_LAYOUT, 0, 0);
+        // What comes from here on comes to the other program.
+        crate::signals::hide_handlers(true);
         let own_mask = state.signals.mask;
         sys::call(sys::RT_SIGPROCMASK, [2, &raw const own_mask as u64, 0, 8, 0, 0]);
         if state.lent > 0 {
@@ -219,6 +221,7 @@ fn run(room: &mut Room, first: usize, count: usize, argv: u64, envp: u64, number
         }
         let result = sys::call3(sys::EXECVE, state.own.as_ptr() as u64, room.pointers[begin..].as_ptr() as u64, envp);
         sys::call3(sys::PERSONALITY, personality, 0, 0);
+        crate::signals::hide_handlers(false);
         let closed = !crate::signals::RAISED;
         sys::call(sys::RT_SIGPROCMASK, [2, &raw const closed as u64, 0, 8, 0, 0]);
         result

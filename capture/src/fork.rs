@@ -102,8 +102,18 @@ fn fork(context: &mut Context, number: u64, args: &[u64; 6], flags: u64) {
         }
         given[0] = structure.as_ptr() as u64;
     }
-    // SAFETY: the program's own call; the child goes on here, with a copy of all.
-    let result = unsafe { sys::call(number, given) };
+    let (all, mut before) = (u64::MAX, 0u64);
+    // A signal that has come is the parent's; what comes to the child finds it ready.
+    // SAFETY: sets; and the program's own call: the child goes on here, with a copy of all.
+    let result = unsafe {
+        sys::call(sys::RT_SIGPROCMASK, [2, &raw const all as u64, &raw mut before as u64, 8, 0, 0]);
+        let result = sys::call(number, given);
+        if result == 0 {
+            let _ = state::get().signals.take_arrived();
+        }
+        sys::call(sys::RT_SIGPROCMASK, [2, &raw const before as u64, 0, 8, 0, 0]);
+        result
+    };
     if result != 0 {
         calls::made(context, number, args, result);
         return;
@@ -179,8 +189,10 @@ pub fn behind(context: &mut Context) {
     let result = context.rax() as i64;
     let depth = state.lent - 1;
     // SAFETY: one thread at a time uses it.
-    let lent = unsafe { (*LENT.0.get())[depth] };
+    let lent = unsafe { &mut (*LENT.0.get())[depth] };
     if result == 0 {
+        // What has come just before is the parent's.
+        lent.signals.keep_arrived(&mut state.signals);
         trap::dispatch(true);
         // SAFETY: no arguments.
         state.pid = unsafe { sys::call3(sys::GETPID, 0, 0, 0) } as u32;
@@ -192,8 +204,8 @@ pub fn behind(context: &mut Context) {
     }
     // The child may have a stack of its own.
     let stack = context.rsp();
-    for (number, value) in lent.registers.into_iter().enumerate() {
-        context.set_register(number, value);
+    for (number, value) in lent.registers.iter().enumerate() {
+        context.set_register(number, *value);
     }
     if result == 0 {
         context.set_register(15, stack);

@@ -45,9 +45,21 @@ pub fn over() {
 
 fn set(nanoseconds: u64) {
     let Some(timer) = state::get().timer else { return };
-    let time = [0, 0, 0, nanoseconds];
+    // Again and again: where it comes while a call is being served, it is too early.
+    let time = [0, nanoseconds, 0, nanoseconds];
     // SAFETY: a structure of the kernel's.
     unsafe { sys::call(TIMER_SETTIME, [timer.into(), 0, time.as_ptr() as u64, 0, 0, 0]) };
+}
+
+/// Whether the instruction at an address is a string instruction with a repeat prefix.
+pub fn is_repeated(rip: u64) -> bool {
+    let Some(bytes) = sys::read::<5>(rip) else { return false };
+    let prefix = |byte: &u8| matches!(byte, 0xf2 | 0xf3 | 0x66 | 0x67 | 0x26 | 0x2e | 0x36 | 0x3e | 0x64 | 0x65);
+    let prefixes = bytes.iter().take_while(|byte| prefix(byte)).count();
+    let rex = bytes.get(prefixes).is_some_and(|byte| byte & 0xf0 == 0x40);
+    let repeats = bytes[..prefixes].iter().any(|byte| matches!(byte, 0xf2 | 0xf3));
+    let opcode = bytes.get(prefixes + usize::from(rex));
+    repeats && opcode.is_some_and(|opcode| matches!(opcode, 0xa4..=0xa7 | 0xaa..=0xaf))
 }
 
 fn line(at: u64) -> Option<[u8; LINE]> {

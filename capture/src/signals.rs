@@ -5,8 +5,9 @@
 //! what has a handler, too, but for the time in which the call waits.
 
 use crate::calls;
+use crate::death;
 use crate::fork;
-use crate::layout::{AT_CALL, AT_MOMENT, BY_FAULT, DIES, END, SIGNAL};
+use crate::layout::{AT_CALL, AT_MOMENT, BY_FAULT, SIGNAL};
 use crate::log::{self, Record};
 use crate::moment;
 use crate::special;
@@ -33,6 +34,9 @@ pub const fn bit(signal: usize) -> u64 {
 /// Signals that instructions raise, and the one of calls: the kernel never blocks them.
 pub const RAISED: u64 = bit(SIGILL) | bit(SIGTRAP) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGSEGV) | bit(SIGSYS);
 const NEVER_BLOCKED: u64 = bit(SIGKILL) | bit(SIGSTOP);
+/// What does not kill by default: SIGCHLD, SIGCONT, what stops, SIGURG, SIGWINCH; and what nobody can catch.
+const NOT_DEADLY: u64 =
+    NEVER_BLOCKED | bit(17) | bit(18) | bit(20) | bit(21) | bit(22) | bit(23) | bit(28) | bit(SIGSYS);
 
 pub const SA_SIGINFO: u64 = 4;
 const SA_ONSTACK: u64 = 0x0800_0000;
@@ -76,8 +80,15 @@ pub struct AltStack {
 /// A signal that has come.
 #[derive(Clone, Copy)]
 pub struct Arrived {
-    signal: usize,
+    pub signal: usize,
     info: [u8; 128],
+}
+
+impl Arrived {
+    /// `si_code`: how it was sent.
+    pub fn code(&self) -> i32 {
+        i32::from_le_bytes(core::array::from_fn(|i| self.info[8 + i]))
+    }
 }
 
 /// What the program has asked for, and what has come.
@@ -91,6 +102,8 @@ pub struct Signals {
     alt: AltStack,
     /// Signals with handlers of the program's.
     pub handled: u64,
+    /// Those that kill it, as it has asked for nothing else: our handler tells the log where they did.
+    pub deadly: u64,
     arrived: Arrived,
     /// Whether one has.
     pub come: u8,
@@ -104,6 +117,7 @@ impl Signals {
             suspended: None,
             alt: AltStack { start: 0, flags: SS_DISABLE, pad: 0, size: 0 },
             handled: 0,
+            deadly: 0,
             arrived: Arrived { signal: 0, info: [0; 128] },
             come: 0,
         }
@@ -127,6 +141,23 @@ impl Signals {
             self.come = 0;
             self.arrived
         })
+    }
+
+    /// Takes over what has come from another one.
+    pub fn keep_arrived(&mut self, other: &mut Self) {
+        if let Some(arrived) = other.take_arrived() {
+            (self.arrived, self.come) = (arrived, 1);
+        }
+    }
+
+    /// A signal has come. Of several, a deadly one counts: the kernel delivers no other one behind it.
+    fn arrive(&mut self, signal: usize, info: [u8; 128]) {
+        let is_last = self.come != 0 && self.deadly & bit(self.arrived.signal) != 0;
+        if !is_last {
+            self.arrived = Arrived { signal, info };
+            // SAFETY: a field, which the code that was interrupted reads.
+            unsafe { (&raw mut self.come).write_volatile(1) };
+        }
     }
 }
 
@@ -275,6 +306,8 @@ pub fn begin() {
         state.signals.actions[signal] = old;
         if RAISED & bit(signal) != 0 {
             kernel_action(signal, &own_action(signal, 0), 0);
+        } else {
+            follow_default(signal, 0);
         }
     }
     let open = mask & !RAISED;
@@ -284,8 +317,39 @@ pub fn begin() {
 
 /// A fork begins without handlers of its parent's, also without ours.
 fn begin_again() {
-    for signal in (1..SIGNALS).filter(|signal| RAISED & bit(*signal) != 0) {
-        kernel_action(signal, &own_action(signal, 0), 0);
+    for signal in 1..SIGNALS {
+        if RAISED & bit(signal) != 0 {
+            kernel_action(signal, &own_action(signal, 0), 0);
+        } else {
+            follow_default(signal, 0);
+        }
+    }
+}
+
+/// The program has no handler for a signal: if it kills, it comes to ours.
+fn follow_default(signal: usize, flags: u64) {
+    let signals = &mut state::get().signals;
+    signals.deadly &= !bit(signal);
+    if signals.actions[signal].handler == SIG_DFL && NOT_DEADLY & bit(signal) == 0 {
+        signals.deadly |= bit(signal);
+        kernel_action(signal, &own_action(signal, flags), 0);
+    }
+}
+
+/// A signal kills from here on, as it would without us.
+pub fn let_kill(signal: usize) {
+    kernel_action(signal, &Action { handler: SIG_DFL, flags: 0, restorer: 0, mask: 0 }, 0);
+}
+
+/// What another program that is executed here finds: no handlers. Back, if it is not executed: ours.
+pub fn hide_handlers(hidden: bool) {
+    let Signals { handled, deadly, actions, .. } = state::get().signals;
+    for signal in (1..SIGNALS).filter(|signal| (handled | deadly) & bit(*signal) & !RAISED != 0) {
+        if hidden {
+            let_kill(signal);
+        } else {
+            kernel_action(signal, &own_action(signal, actions[signal].flags), 0);
+        }
     }
 }
 
@@ -293,7 +357,7 @@ fn begin_again() {
 pub fn leave(context: &mut Context) {
     let signals = &state::get().signals;
     for signal in 1..SIGNALS {
-        if RAISED & bit(signal) != 0 || signals.handled & bit(signal) != 0 {
+        if (RAISED | signals.handled | signals.deadly) & bit(signal) != 0 {
             kernel_action(signal, &signals.actions[signal], 0);
         }
     }
@@ -326,6 +390,7 @@ pub fn action(number: usize, new: u64, old: u64, size: u64) -> i64 {
         if RAISED & bit(number) == 0 {
             let given = if handled { own_action(number, wanted.flags) } else { Action { mask: 0, ..wanted } };
             kernel_action(number, &given, 0);
+            follow_default(number, wanted.flags);
             renew_dispatch();
         }
     }
@@ -434,8 +499,9 @@ pub fn let_in() {
 pub fn waiting(number: u64, args: &[u64; 6]) -> i64 {
     let signals = &state::get().signals;
     if signals.handled & !signals.mask == 0 {
+        // Deadly ones may come at any time.
         // SAFETY: the program's own call.
-        return unsafe { sys::call(number, *args) };
+        return unsafe { sys::wait(number, args, &raw const signals.come) };
     }
     let (open, closed) = (signals.mask & !RAISED, (signals.mask | signals.handled) & !RAISED);
     // SAFETY: sets; and the program's own call.
@@ -486,14 +552,14 @@ fn begin_handler(context: &mut Context, arrived: &Arrived, how: u64) {
     let signals = &mut state.signals;
     let Arrived { signal, info } = arrived;
     let action = signals.actions[*signal];
+    if action.handler == SIG_DFL && NOT_DEADLY & bit(*signal) == 0 {
+        death::killed(context, arrived);
+        return;
+    }
     if action.handler == SIG_DFL || action.handler == SIG_IGN {
         // The program has taken its handler away since: the kernel does what is to be done.
         if action.handler == SIG_DFL {
-            // SAFETY: a signal for the calling thread.
-            unsafe {
-                let [pid, tid] = [sys::GETPID, sys::GETTID].map(|number| sys::call3(number, 0, 0, 0) as u64);
-                sys::call3(sys::TGKILL, pid, tid, *signal as u64);
-            }
+            death::send(*signal);
         }
         context.set_mask(signals.mask);
         return;
@@ -528,7 +594,7 @@ fn begin_handler(context: &mut Context, arrived: &Arrived, how: u64) {
     let state_there = unsafe { sys::copy(fp as *mut u8, context.get(FP_STATE), fp_bytes as usize) };
     if !sys::write(frame, &head) || state_there != fp_bytes as usize {
         // As the kernel: without room for the frame, the program dies.
-        dies(context, SIGSEGV);
+        death::raised(SIGSEGV);
         return;
     }
     signals.mask =
@@ -540,7 +606,8 @@ fn begin_handler(context: &mut Context, arrived: &Arrived, how: u64) {
         signals.actions[*signal].handler = SIG_DFL;
         signals.handled &= !bit(*signal);
         if RAISED & bit(*signal) == 0 {
-            kernel_action(*signal, &Action { handler: SIG_DFL, flags: 0, restorer: 0, mask: 0 }, 0);
+            let_kill(*signal);
+            follow_default(*signal, 0);
         }
     }
     context.set_mask(state.signals.mask);
@@ -576,7 +643,7 @@ pub fn give_back(context: &mut Context) {
     // SAFETY: room for a context.
     let copied = unsafe { sys::copy(words.as_mut_ptr().cast(), from, CONTEXT) };
     if copied != CONTEXT {
-        dies(context, SIGSEGV);
+        death::raised(SIGSEGV);
         return;
     }
     for number in 0..18 {
@@ -601,26 +668,6 @@ pub fn give_back(context: &mut Context) {
     if !on_alt_stack(&signals.alt, context.rsp()) {
         signals.alt = if alt.flags & SS_DISABLE != 0 { AltStack { size: 0, ..alt } } else { alt };
     }
-}
-
-/// The program dies of a signal that the instruction at which it is has raised, as it would alone.
-fn dies(context: &mut Context, signal: usize) {
-    if let Some(mut record) = Record::begin(END, DIES, 8) {
-        record.word(signal as u64);
-        record.end();
-    }
-    // No core has this program's handlers in it.
-    kernel_action(signal, &Action { handler: SIG_DFL, flags: 0, restorer: 0, mask: 0 }, 0);
-    trap::dispatch(false);
-    if signal == SIGTRAP {
-        // INT3 is behind itself already.
-        // SAFETY: a signal for the calling thread, which is blocked until the handler is over.
-        unsafe {
-            let [pid, tid] = [sys::GETPID, sys::GETTID].map(|number| sys::call3(number, 0, 0, 0) as u64);
-            sys::call3(sys::TGKILL, pid, tid, signal as u64);
-        }
-    }
-    let _ = context;
 }
 
 /// The kernel's signal in the place of a call.
@@ -652,19 +699,25 @@ unsafe extern "C" fn on_signal(signal: i32, info: *const u8, context: *mut u64) 
     };
     let rip = context.rip();
     let raised = RAISED & bit(signal) != 0 && code > 0;
+    if !raised && state.lent > 0 && state.signals.deadly & bit(signal) != 0 {
+        // The log goes on with the parent.
+        death::at_once(signal);
+        return;
+    }
     if trap::own().contains(&rip) {
         if raised {
             in_own(&mut context, signal, address);
             return;
         }
         if signal == SIGSYS && code == moment::SI_TIMER {
-            // A call is being served, at whose end the signal is delivered.
+            // A call is being served, at whose end the signal is delivered; or the timer comes again.
             return;
         }
-        // A call waits.
-        state.signals.arrived = Arrived { signal, info };
-        // SAFETY: a field, which the code that was interrupted reads.
-        unsafe { (&raw mut state.signals.come).write_volatile(1) };
+        // A call waits; or, as only deadly ones can come meanwhile, is being served.
+        state.signals.arrive(signal, info);
+        if state.signals.deadly & bit(signal) != 0 {
+            moment::wait();
+        }
         let (not_made, given_up) = sys::waiting();
         if not_made.contains(&rip) {
             context.set_rip(given_up);
@@ -680,22 +733,26 @@ unsafe extern "C" fn on_signal(signal: i32, info: *const u8, context: *mut u64) 
         let action = state.signals.actions[signal];
         let blocked = state.signals.mask & bit(signal) != 0;
         if action.handler == SIG_DFL || action.handler == SIG_IGN || blocked {
-            dies(&mut context, signal);
+            death::raised(signal);
         } else {
             begin_handler(&mut context, &Arrived { signal, info }, BY_FAULT);
         }
         return;
     }
     if signal == SIGSYS && code == moment::SI_TIMER {
+        if moment::is_repeated(rip) {
+            // Where in its rounds the instruction is, no position says. The timer comes again.
+            return;
+        }
         if let Some(arrived) = state.signals.take_arrived() {
+            moment::over();
             moment::note(&context);
             begin_handler(&mut context, &arrived, AT_MOMENT);
         }
         return;
     }
     // Between two calls: it is delivered at the next, or soon.
-    state.signals.arrived = Arrived { signal, info };
-    state.signals.come = 1;
+    state.signals.arrive(signal, info);
     context.set(MASK, !RAISED);
     moment::wait();
 }

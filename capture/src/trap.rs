@@ -6,6 +6,7 @@
 //! ```
 
 use crate::calls;
+use crate::death;
 use crate::end;
 use crate::moment;
 use crate::signals::{self, Context};
@@ -79,6 +80,10 @@ pub fn serve(context: &mut Context) {
     if let Some(arrived) = state.signals.take_arrived() {
         // It came since the last call: before this one, which is made behind its handler.
         moment::over();
+        if death::is_of(&arrived) {
+            context.set_rip(context.rip() - calls::BYTES);
+            return death::in_call(context, &arrived, number);
+        }
         calls::made_again(context, number);
         signals::deliver(context, &arrived);
         return;

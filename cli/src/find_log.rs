@@ -53,6 +53,12 @@ pub fn find_log(arg: &LogArg) -> Result<Source, Failure> {
     Ok(Source::packed(&path, bytes)?)
 }
 
+/// The log that the user means, if it is a light one of which no log has been made yet.
+pub fn find_light(arg: &LogArg) -> Result<Option<PathBuf>, Failure> {
+    let path = find_in(arg.log.as_deref(), default_folder(|name| std::env::var_os(name)))?;
+    Ok(Some(path).filter(|path| !crate::expand::is_expanded(path)))
+}
+
 fn find_in(given: Option<&Path>, default_folder: Option<PathBuf>) -> Result<PathBuf, Failure> {
     let Some(given) = given else {
         let folder = default_folder.ok_or(Failure::NoPlace)?;

@@ -2,8 +2,9 @@
 
 use crate::args::{InfoArgs, TimeArg};
 use crate::failure::Failure;
-use crate::find_log::{find_log, tools};
+use crate::find_log::{find_light, find_log, tools};
 use crate::handled::{self, Handled, Place};
+use crate::light::Light;
 use crate::next;
 use crate::order;
 use crate::processes::{Table, end, quoted, selected};
@@ -98,6 +99,9 @@ struct IntervalInfo {
 pub fn info(args: &InfoArgs) -> Result<(), Failure> {
     if args.threads {
         return order::info(args);
+    }
+    if let (Some(light), None) = (find_light(&args.log)?, &args.process.process) {
+        return Light::read(&light)?.info(args.json);
     }
     let log = Log::open_source(find_log(&args.log)?)?;
     let info = Info::of(&log, selected(&log, &args.process)?, &args.time)?;
@@ -209,6 +213,9 @@ impl fmt::Display for Info {
         list(f, "started", &time(own.map_or(meta.started, |info| info.began / 1_000_000_000)))?;
         list(f, "machine", &format_args!("{}, {}", meta.machine.cpu, meta.machine.kernel))?;
         list(f, "processor", &format_args!("shown as {}", meta.cpu_level))?;
+        if meta.light {
+            list(f, "recorded", &"lightly (--light): it ran natively, and its log was made afterwards")?;
+        }
         if let Some(seed) = meta.chaos {
             list(f, "chaos", &format_args!("when threads ran was perturbed (--chaos={seed})"))?;
         }
@@ -245,7 +252,7 @@ impl fmt::Display for Info {
         if only.is_some() {
             self.threads.iter().try_for_each(|thread| write!(f, "{thread}"))?;
         } else {
-            write!(f, "\n{}", Table(&self.processes))?;
+            write!(f, "\n{}", Table::new(&self.processes))?;
             let handled = self.threads.iter().flat_map(|thread| thread.handled.iter().map(move |one| (thread.id, one)));
             for (n, (id, one)) in handled.enumerate() {
                 match n {
@@ -317,7 +324,7 @@ impl fmt::Display for Kept {
 }
 
 /// Seconds since the Unix epoch as date and time, UTC; as they are where they are no time that a calendar has.
-fn time(seconds: u64) -> String {
+pub fn time(seconds: u64) -> String {
     // The year 9999, where four digits end.
     const LAST: u64 = 253_402_300_799;
     if seconds > LAST {

@@ -21,6 +21,7 @@ mod hits;
 mod index;
 mod info;
 mod last_write;
+mod light;
 mod ls;
 mod memcheck;
 mod new_file;

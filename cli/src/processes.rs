@@ -66,18 +66,34 @@ pub fn quoted(args: &[String]) -> String {
 }
 
 /// Processes as a table, a line each.
-pub struct Table<'a>(pub &'a [Process]);
+pub struct Table<'a> {
+    processes: Vec<&'a Process>,
+    is_counted: bool,
+}
+
+impl<'a> Table<'a> {
+    /// Of these.
+    pub fn new(processes: &'a [Process]) -> Self {
+        Self { processes: processes.iter().collect(), is_counted: true }
+    }
+
+    /// Of these, whose instructions nobody has counted yet.
+    pub fn of_captured(processes: &[&'a Process]) -> Self {
+        Self { processes: processes.to_vec(), is_counted: false }
+    }
+}
 
 impl fmt::Display for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const HEAD: [&str; 4] = ["PROCESS", "PARENT", "INSTRUCTIONS", "ENDED"];
         // What is longer sticks out, so that it does not move everything else; and there is a limit to what can be padded.
         const WIDEST: usize = 40;
-        let row = |p: &Process| {
+        let row = |p: &&Process| {
             let parent = p.info.as_ref().map_or_else(|| "?".to_owned(), |info| info.parent.to_string());
-            [p.id.to_string(), parent, HumanCount(p.instructions).to_string(), one_line(&end(&p.end)).into_owned()]
+            let instructions = if self.is_counted { HumanCount(p.instructions).to_string() } else { "?".to_owned() };
+            [p.id.to_string(), parent, instructions, one_line(&end(&p.end)).into_owned()]
         };
-        let rows: Vec<_> = self.0.iter().map(row).collect();
+        let rows: Vec<_> = self.processes.iter().map(row).collect();
         let width = |n: usize| {
             let widths = rows.iter().map(|row| row[n].chars().count().min(WIDEST));
             widths.chain([HEAD[n].len()]).max().unwrap_or(0)
@@ -88,7 +104,7 @@ impl fmt::Display for Table<'_> {
             writeln!(f, "{a:<id$}  {b:>parent$}  {c:>instructions$}  {d:<ended$}  {command}")
         };
         line(f, HEAD, "COMMAND")?;
-        for (process, cells) in self.0.iter().zip(&rows) {
+        for (process, cells) in self.processes.iter().zip(&rows) {
             let command = process.info.as_ref().map_or_else(String::new, |info| quoted(&info.args));
             line(f, cells.each_ref().map(String::as_str), &one_line(&command))?;
         }

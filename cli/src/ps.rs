@@ -2,7 +2,8 @@
 
 use crate::args::PsArgs;
 use crate::failure::Failure;
-use crate::find_log::find_log;
+use crate::find_log::{find_light, find_log};
+use crate::light::Light;
 use crate::processes::Table;
 use crate::terminal::output;
 use bugnet_replay::log::Log;
@@ -11,6 +12,9 @@ use std::io::Write;
 
 /// Prints the list.
 pub fn ps(args: &PsArgs) -> Result<(), Failure> {
+    if let Some(light) = find_light(&args.log)? {
+        return Light::read(&light)?.ps(args.json);
+    }
     let log = Log::open_source(find_log(&args.log)?)?;
     let processes = processes(&log)?;
     let mut out = output(args.json);
@@ -18,7 +22,7 @@ pub fn ps(args: &PsArgs) -> Result<(), Failure> {
         serde_json::to_writer_pretty(&mut out, &processes).map_err(std::io::Error::from)?;
         writeln!(out)?;
     } else {
-        write!(out, "{}", Table(&processes))?;
+        write!(out, "{}", Table::new(&processes))?;
     }
     Ok(out.flush()?)
 }

@@ -1,5 +1,6 @@
 //! Starting `bugnet`, and the folders in which tests work.
 
+use crate::hang::Watch;
 use anyhow::{Context, Result, bail, ensure};
 use bugnet_format::folder::{Recording, interval_file};
 use bugnet_format::frame::IntervalHeader;
@@ -164,6 +165,7 @@ impl Job {
 /// # Errors
 /// It cannot be started.
 pub fn run(command: &mut Command) -> Result<Output> {
+    let _watch = Watch::begin();
     command.output().with_context(|| format!("starting {}", command.get_program().display()))
 }
 

@@ -12,6 +12,7 @@ pub mod correct;
 pub mod debugged;
 pub mod editor;
 pub mod faulty;
+pub mod hang;
 pub mod inputs;
 pub mod kernel_word;
 pub mod machine;

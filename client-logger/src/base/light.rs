@@ -3,6 +3,7 @@
 //! An expansion executes the program's instructions again. What its calls gave, and what else came from outside, is in the light log; the kernel gets only what
 //! makes memory.
 
+use crate::base::choices::{self, Choice, Seen};
 use crate::base::descriptors::{How, OwnFile};
 use crate::base::lock::{Mutex, MutexGuard};
 use crate::base::process::OfProcess;
@@ -23,6 +24,8 @@ static FIRST: AtomicU64 = AtomicU64::new(0);
 static MOMENT: AtomicU64 = AtomicU64::new(0);
 /// The interval in which the moment has become next; none until it was asked for.
 static SINCE: AtomicU64 = AtomicU64::new(u64::MAX);
+/// Whether the log has nothing more of the process, which somebody has killed.
+static IS_OVER: AtomicBool = AtomicBool::new(false);
 /// Whether a moment has become next since the thread last left the code cache.
 static IS_NEW: AtomicBool = AtomicBool::new(false);
 /// Whether something is to happen to the thread before the next block.
@@ -45,6 +48,8 @@ pub enum Transfer {
     Return(u64),
     /// The parent of a child of `vfork` goes on with these registers.
     Resume(Box<RegisterFile>),
+    /// It dies of this signal, which was sent in this way (`si_code`).
+    Death(u64, i32),
 }
 
 /// What comes next.
@@ -64,12 +69,22 @@ pub enum Next<'a> {
         /// What is put on its stack.
         frame: Written<'a>,
     },
-    /// The moment at which the next signal is delivered.
-    Moment([u64; 18], Vec<(u64, u32)>),
+    /// The moment at which the next signal is delivered: what is looked for, [`Light::sought`].
+    Moment,
     /// The log's end.
     End(End<'a>),
     /// Nothing: the process was killed.
     Nothing,
+}
+
+/// A moment that is looked for.
+pub struct Sought {
+    /// R8 to R15, RDI, RSI, RBP, RBX, RDX, RAX, RCX, RSP, RIP, flags.
+    pub registers: [u64; 18],
+    /// Addresses of lines of memory, and digests of what they had.
+    pub lines: Vec<(u64, u32)>,
+    /// What expansions before this one have shown.
+    pub choice: Choice,
 }
 
 /// A light log.
@@ -89,6 +104,10 @@ pub struct Light {
     /// Where the next record is.
     at: usize,
     transfer: Option<Transfer>,
+    /// The moment that is next.
+    pub sought: Option<Sought>,
+    /// What was seen of moments.
+    pub seen: Seen,
     /// Registers of those whose memory a child of `vfork` has.
     pub lent: Vec<RegisterFile>,
     /// Paths of mapped files by their names in the log.
@@ -133,18 +152,22 @@ pub fn moment() -> Option<u64> {
     Some(MOMENT.load(Ordering::Relaxed)).filter(|at| *at != 0)
 }
 
-/// How many intervals have begun since a moment has become next, in this one.
+/// How many intervals have begun since a moment, or nothing, has become next, in this one.
 pub fn intervals_since(now: u64) -> u64 {
     let _ = SINCE.compare_exchange(u64::MAX, now, Ordering::Relaxed, Ordering::Relaxed);
     now.saturating_sub(SINCE.load(Ordering::Relaxed))
 }
 
+/// Whether the log has nothing more.
+pub fn is_over() -> bool {
+    IS_OVER.load(Ordering::Relaxed)
+}
+
 /// The general purpose registers of the next moment, by the processor's numbers.
 pub fn moment_registers() -> [u64; 16] {
-    let next = of_process().and_then(|mut light| light.next().ok());
     let mut found = [0; 16];
-    if let Some(Next::Moment(registers, _)) = next {
-        ORDER.into_iter().zip(registers).for_each(|(number, value)| found[number] = value);
+    if let Some(sought) = of_process().as_ref().and_then(|light| light.sought.as_ref()) {
+        ORDER.into_iter().zip(sought.registers).for_each(|(number, value)| found[number] = value);
     }
     found
 }
@@ -212,6 +235,7 @@ pub fn forked() -> bool {
     drop(parent);
     let Some(mut child) = child else { return false };
     child.heap = lent;
+    IS_OVER.store(false, Ordering::Relaxed);
     LIGHT.set(Mutex::new(child));
     true
 }
@@ -241,6 +265,8 @@ impl Light {
             bytes: &bytes[..header.used],
             at: light::layout::HEADER,
             transfer: None,
+            sought: None,
+            seen: Seen::default(),
             lent: Vec::new(),
             paths: HashMap::new(),
             regions: Vec::new(),
@@ -348,7 +374,7 @@ impl Light {
                 Record::Signal { number, raised, registers, frame } => {
                     return Ok(Next::Signal { number, raised, registers, frame });
                 }
-                Record::Moment { registers, lines } => return Ok(Next::Moment(registers, lines)),
+                Record::Moment { .. } => return Ok(Next::Moment),
                 Record::End(end) => return Ok(Next::End(end)),
                 Record::Program(_) | Record::Map { .. } | Record::Start { .. } => {
                     return Err(format!("{}: the program begins twice", self.path.display()));
@@ -369,15 +395,29 @@ impl Light {
     }
 
     /// If a moment is next: code at its address asks whether it is there.
-    fn arm(&self) {
-        let next = light::record(self.bytes, self.at);
-        if let Ok(Some((Record::Moment { registers, .. }, _))) = next {
-            let at = registers[16];
-            MOMENT.store(at, Ordering::Relaxed);
-            IS_NEW.store(true, Ordering::Relaxed);
-            SINCE.store(u64::MAX, Ordering::Relaxed);
-            fragments::flush_later(at, 1);
+    fn arm(&mut self) {
+        match light::record(self.bytes, self.at) {
+            Ok(None) => {
+                SINCE.store(u64::MAX, Ordering::Relaxed);
+                IS_OVER.store(true, Ordering::Relaxed);
+            }
+            Ok(Some((Record::Moment { registers, lines }, _))) => {
+                let choice = choices::of(self.header.process, self.seen.found.len());
+                self.sought = Some(Sought { registers, lines, choice });
+                let at = registers[16];
+                MOMENT.store(at, Ordering::Relaxed);
+                IS_NEW.store(true, Ordering::Relaxed);
+                SINCE.store(u64::MAX, Ordering::Relaxed);
+                fragments::flush_later(at, 1);
+            }
+            _ => {}
         }
+    }
+
+    /// What was seen of moments, for another expansion: this one does not fit.
+    pub fn tell_seen(&mut self) {
+        let (process, missed) = (self.header.process, self.sought.is_some());
+        self.seen.tell(process, missed);
     }
 
     /// Where in the log the process is, for messages.
@@ -407,6 +447,10 @@ impl Light {
                 let frame = (frame.address, frame.bytes.to_vec());
                 let _ = self.pass();
                 self.set_transfer(Transfer::Delivery { number: number.into(), registers, frame });
+                true
+            }
+            Ok(Next::End(End::Killed { signal, code })) => {
+                self.set_transfer(Transfer::Death(signal, code));
                 true
             }
             _ => moment().is_some(),

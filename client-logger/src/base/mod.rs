@@ -3,6 +3,7 @@
 //! The lowest floor; it knows nothing of recording.
 
 pub mod capabilities;
+pub mod choices;
 pub mod confine;
 pub mod descriptors;
 pub mod failure;

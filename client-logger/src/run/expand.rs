@@ -2,13 +2,15 @@
 //!
 //! What does not fit is a divergence: the log of the expansion ends there, with a sentence.
 
+use crate::base::choices::{self, Choice, Seen};
 use crate::base::confine;
-use crate::base::light::{self, Next, ORDER, Transfer};
+use crate::base::light::{self, Light, Next, ORDER, Sought, Transfer};
 use crate::base::memory::{read_memory, read_word, write_memory};
 use crate::base::options;
 use crate::base::warn;
 use crate::emitted::site::Site;
 use crate::run::lifetime;
+use crate::run::snapshot::{self, How};
 use crate::run::special;
 use crate::run::thread::Thread;
 use bugnet_dr::events::Signal;
@@ -17,6 +19,7 @@ use bugnet_dr::ir::Gpr;
 use bugnet_format::light::{End, layout, reach};
 use bugnet_format::record::{EndReason, Record, SignalStep, SpecialKind};
 use bugnet_format::regs::{ARITHMETIC_FLAGS, RAX, RSP, RegisterFile};
+use bugnet_format::types::Addr;
 
 /// Status of an expansion that does not fit its light log.
 const DIVERGED: i32 = 3;
@@ -44,7 +47,11 @@ pub fn confine() {
 
 /// Ends the expansion of the process at what does not fit.
 pub fn diverged(thread: &mut Thread, position: u64, regs: RegisterFile, why: &str) -> ! {
-    let place = light::of_process().map(|light| light.place()).unwrap_or_default();
+    let place = light::of_process().map(|mut light| {
+        light.tell_seen();
+        light.place()
+    });
+    let place = place.unwrap_or_default();
     let why = format!("the light log does not fit: {why} ({place})");
     warn(&why);
     leave(thread, position, EndReason::Unsupported { why }, regs, DIVERGED)
@@ -105,6 +112,10 @@ fn frame(regs: &RegisterFile, rsp: u64) -> Option<RegisterFile> {
 impl Thread {
     /// What is to happen to the thread before a block, which begins with a limit callout.
     pub(in crate::run) fn transfer(&mut self, site: &Site, flags: u64) {
+        if light::is_over() && light::intervals_since(self.log.interval.0) > 1 {
+            let (position, regs) = (self.counted() - site.back, self.registers(site.pc, flags));
+            ended(self, position, regs);
+        }
         if light::moment().is_some()
             && light::intervals_since(self.log.interval.0).saturating_mul(options::get().interval) > MOST_TO_MOMENT
         {
@@ -144,6 +155,7 @@ impl Thread {
                 regs = *before;
                 (SignalStep::Delivery, 0)
             }
+            Transfer::Death(signal, code) => self.die_of(position, regs, signal, code),
         };
         // A return is the system call itself.
         let at = if step == SignalStep::Return { position - 1 } else { position };
@@ -155,6 +167,12 @@ impl Thread {
             self.limit_soon();
         }
         self.go_on(&regs);
+    }
+
+    /// A signal that somebody has sent kills the process.
+    fn die_of(&mut self, position: u64, regs: RegisterFile, signal: u64, code: i32) -> ! {
+        snapshot::keep(self, position, regs.gpr[RSP], How::Killed);
+        leave(self, position, EndReason::Signal { signo: signal as u32, code, addr: Addr(0) }, regs, 0)
     }
 
     /// Goes on at this position with these registers.
@@ -175,13 +193,21 @@ impl Thread {
 
     /// The thread is where a moment may be, before a block is counted.
     pub(in crate::run) fn at_moment(&mut self, pc: u64) {
-        let next = light::of_process().map(|mut light| light.next());
-        let Some(Ok(Next::Moment(registers, lines))) = next else { return };
         let position = self.counted();
-        let saved = &self.callouts.saved;
-        let same = (0..).zip(ORDER).all(|(i, number): (usize, _)| saved.gpr[number] == registers[i])
-            && (saved.rflags ^ registers[17]) & ARITHMETIC_FLAGS == 0;
-        if !same || registers[16] != pc || !lines.iter().all(|(at, digest)| has(*at, *digest)) {
+        let is_there = light::of_process().is_some_and(|mut light| {
+            let Light { sought: Some(sought), seen, .. } = &mut *light else { return false };
+            let saved = &self.callouts.saved;
+            let same = (0..).zip(ORDER).all(|(i, number): (usize, _)| saved.gpr[number] == sought.registers[i])
+                && (saved.rflags ^ sought.registers[17]) & ARITHMETIC_FLAGS == 0
+                && sought.registers[16] == pc;
+            let is_it = same && is_it(sought, seen, position);
+            if is_it {
+                seen.find(position);
+                light.sought = None;
+            }
+            is_it
+        });
+        if !is_there {
             return;
         }
         light::moment_over();
@@ -191,7 +217,14 @@ impl Thread {
             let _ = light.pass();
             next
         });
-        let Some(Ok(Next::Signal { number, registers, frame, .. })) = delivered else { return };
+        let (number, registers, frame) = match delivered {
+            Some(Ok(Next::Signal { number, registers, frame, .. })) => (number, registers, frame),
+            Some(Ok(Next::End(End::Killed { signal, code }))) => {
+                let regs = self.registers(pc, 0);
+                self.die_of(position, regs, signal, code);
+            }
+            _ => return,
+        };
         let regs = self.registers(pc, 0);
         if !write_memory(frame.address, frame.bytes) {
             diverged(self, position, regs, "there is no memory for a signal's frame");
@@ -267,10 +300,31 @@ impl Thread {
     }
 }
 
-/// The light log has no more: a signal that nobody can catch has killed the process, some time after.
+/// The light log has no more: the process went on as it was read, or a signal that nobody can catch has killed it, some time after.
 pub fn ended(thread: &mut Thread, position: u64, regs: RegisterFile) -> ! {
-    let why = "the process was killed after the last thing that the light log has of it; how far it came is not known";
+    let why = "the light log has no more of the process, which went on, or which SIGKILL ended; how far it came is not known";
     leave(thread, position, EndReason::Unsupported { why: why.to_owned() }, regs, 0)
+}
+
+/// Whether a position with a moment's registers is that moment.
+fn is_it(sought: &mut Sought, seen: &mut Seen, position: u64) -> bool {
+    match &sought.choice {
+        Choice::Take(chosen) => *chosen == position,
+        Choice::Not(not) if not.contains(&position) => false,
+        Choice::First | Choice::Not(_) => {
+            let other = sought.lines.iter().position(|(at, digest)| !has(*at, *digest));
+            // Where one candidate differs, so does the next one, as a rule: it is looked at first.
+            other.inspect(|other| sought.lines.swap(0, *other)).is_none()
+        }
+        Choice::Survey => {
+            let others = sought.lines.iter().filter(|(at, digest)| !has(*at, *digest));
+            let others = others.take(choices::MOST_LINES as usize + 1).count() as u32;
+            if others <= choices::MOST_LINES {
+                seen.add(position, others);
+            }
+            false
+        }
+    }
 }
 
 /// Whether a line of memory has what it had at a moment.

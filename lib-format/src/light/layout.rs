@@ -84,8 +84,11 @@ pub const EXECUTES: u16 = 2;
 /// `END`: the process goes on, and is not captured any more; the sentence says why.
 pub const GOES_ON: u16 = 3;
 
-/// `END`: by a signal that it sends to itself, by a call that does not return: the signal's number.
+/// `END`: by a signal that comes to it at a call, which is not made or does not return: the signal's number and code; the call's number and arguments.
 pub const DIES_IN_CALL: u16 = 4;
+
+/// `END`: by a signal that somebody sends, behind the call, or at the moment, before: its number and code.
+pub const KILLED: u16 = 5;
 
 /// Result of a call that is made again behind a handler (`ERESTARTSYS`), which no program sees.
 pub const MADE_AGAIN: i64 = -512;

@@ -200,8 +200,24 @@ pub enum End<'a> {
     Exits(u64),
     /// The instruction at which it is kills it, by this signal.
     Dies(u64),
-    /// A call of its own kills it, by this signal.
-    DiesInCall(u64),
+    /// A signal comes to it at a call, which is not made or does not return.
+    DiesInCall {
+        /// The signal.
+        signal: u64,
+        /// How it was sent (`si_code`).
+        code: i32,
+        /// The call's number.
+        number: u64,
+        /// Its arguments.
+        args: [u64; 6],
+    },
+    /// A signal kills it, behind the call, or at the moment, before.
+    Killed {
+        /// The signal.
+        signal: u64,
+        /// How it was sent (`si_code`).
+        code: i32,
+    },
     /// It executes another program.
     Executes,
     /// It goes on without being captured, for this reason.
@@ -329,7 +345,11 @@ pub fn record(bytes: &[u8], at: usize) -> Result<Option<(Record<'_>, usize)>, Da
             Record::End(match number {
                 l::EXITS => End::Exits(value),
                 l::DIES => End::Dies(value),
-                l::DIES_IN_CALL => End::DiesInCall(value),
+                l::DIES_IN_CALL => {
+                    let [code, number] = body.words()?;
+                    End::DiesInCall { signal: value, code: code as i32, number, args: body.words()? }
+                }
+                l::KILLED => End::Killed { signal: value, code: body.word()? as i32 },
                 l::EXECUTES => End::Executes,
                 l::GOES_ON => End::GoesOn(body.take(value)?),
                 _ => return body.wrong("no end has this number"),

@@ -1,5 +1,6 @@
 // Nothing is wrong with it: what Go's runtime does is not told as if it were.
 // compiler: go build -o
+// asks: why --thorough
 // symptom: none
 // says: Not followed: goroutines
 // never: undefined value

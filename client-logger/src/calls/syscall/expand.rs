@@ -55,10 +55,11 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
             exit::end_process(args[0]);
             return 0;
         }
-        Ok(Next::End(End::DiesInCall(signal))) => {
+        Ok(Next::End(End::DiesInCall { signal, code, number: kept, args: with }))
+            if kept == number as u64 && with == args =>
+        {
             describe(thread, number, &args, u64::MAX);
             snapshot::keep(thread, position, regs.gpr[RSP], How::Killed);
-            let code = if number == libc::SYS_kill { libc::SI_USER } else { libc::SI_TKILL };
             let reason = EndReason::Signal { signo: signal as u32, code, addr: Addr(0) };
             leave(thread, position, reason, *regs, 0)
         }
@@ -73,11 +74,15 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
             leave(thread, position, EndReason::Unsupported { why }, *regs, 0)
         }
         Ok(Next::Nothing) => ended(thread, position, *regs),
-        Ok(Next::Moment(..)) => {
+        Ok(Next::Moment) => {
             let why = "a moment at which a signal was delivered has not been found";
             diverged(thread, position, *regs, why)
         }
-        Ok(Next::End(End::Dies(_) | End::Exits(_)) | Next::Special(..) | Next::Signal { .. }) => {
+        Ok(
+            Next::End(End::Dies(_) | End::Exits(_) | End::DiesInCall { .. } | End::Killed { .. })
+            | Next::Special(..)
+            | Next::Signal { .. },
+        ) => {
             let why = format!("the program makes system call {number} where it made none");
             diverged(thread, position, *regs, &why)
         }

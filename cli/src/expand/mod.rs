@@ -3,21 +3,25 @@
 //! Each program that was executed is expanded by itself, with all that it forked: a process of its own, in which DynamoRIO and the logger execute
 //! the program's instructions again and the light log answers its calls. As many run at the same time as there are processors.
 
+mod tries;
+
 use crate::args::ExpandArgs;
 use crate::failure::{Failure, complain};
 use crate::find_log::find_log;
+use crate::light;
 use crate::terminal::progress;
 use bugnet_format::folder::{META_FILE, Module, Recording};
-use bugnet_format::light::{Header, How, LIGHT_FILES, LIGHT_FOLDER, layout};
+use bugnet_format::light::{Header, How, LIGHT_FOLDER};
 use bugnet_format::source::Source;
 use bugnet_replay::symbols::pack_elf_below;
 use bugnet_replay::tools::{Tool, Tools};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read};
+use std::fs::{self, OpenOptions};
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
+use tries::{Choices, Learned};
 
 /// Says that the log of a light one has been made.
 const EXPANDED: &str = "expanded";
@@ -32,29 +36,10 @@ pub struct Totals {
     pub bytes: u64,
 }
 
-/// The light logs in a log's folder, with what their headers say.
-fn light_logs(log: &Path) -> io::Result<Vec<(PathBuf, Header)>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(log.join(LIGHT_FOLDER))? {
-        let entry = entry?;
-        if !entry.file_name().as_encoded_bytes().starts_with(b"p") || !entry.file_type()?.is_file() {
-            continue;
-        }
-        let mut head = Vec::new();
-        let file = File::open(entry.path())?;
-        (&file).take(layout::HEADER as u64).read_to_end(&mut head)?;
-        if let Ok(header) = Header::read(&head, file.metadata()?.len()) {
-            found.push((entry.path(), header));
-        }
-    }
-    found.sort_by_key(|(_, header)| (header.began, header.process));
-    Ok(found)
-}
-
 /// Cuts off what no light log uses, of processes that are over.
 pub fn shrink(log: &Path) -> io::Result<Totals> {
     let mut totals = Totals { processes: 0, bytes: 0 };
-    for (path, header) in light_logs(log)? {
+    for (path, header) in light::logs(log)? {
         totals.processes += 1;
         totals.bytes += header.used as u64;
         // A process that goes on has the file mapped; the kernel would end it where it writes behind the end.
@@ -63,9 +48,7 @@ pub fn shrink(log: &Path) -> io::Result<Totals> {
             OpenOptions::new().write(true).open(path)?.set_len(header.used as u64)?;
         }
     }
-    for entry in fs::read_dir(log.join(LIGHT_FOLDER).join(LIGHT_FILES))? {
-        totals.bytes += entry?.metadata()?.len();
-    }
+    totals.bytes += light::size_of_files(log)?;
     Ok(totals)
 }
 
@@ -74,28 +57,97 @@ pub fn shrink(log: &Path) -> io::Result<Totals> {
 /// # Errors
 /// The folder is not writable, the tools are missing, or nothing could be expanded.
 pub fn ensure(log: &Path) -> Result<(), Failure> {
+    if is_expanded(log) { Ok(()) } else { expand(log) }
+}
+
+/// Whether the log of a light one is made; or it is no light one.
+pub fn is_expanded(log: &Path) -> bool {
     let light = log.join(LIGHT_FOLDER);
-    if !light.is_dir() || light.join(EXPANDED).exists() {
-        return Ok(());
-    }
-    expand(log)
+    !light.is_dir() || light.join(EXPANDED).exists()
 }
 
 fn system(path: &Path) -> impl FnOnce(io::Error) -> Failure + '_ {
     move |source| Failure::from(bugnet_format::FormatError::io(path)(source))
 }
 
+/// Where the programs are that expand.
+struct Expander {
+    dynamorio: PathBuf,
+    logger: PathBuf,
+    capture: PathBuf,
+    interval: u64,
+}
+
+/// What came of a program's expansion.
+struct Expanded {
+    /// The folder of its log.
+    folder: PathBuf,
+    /// What is to be said of it: lines.
+    said: String,
+}
+
+impl Expander {
+    /// Expands a program, with all that it forked, into a folder.
+    fn once(&self, light: &Path, folder: &Path) -> Result<String, Failure> {
+        let options = format!(
+            "-log {} -interval {} -keep 0 -check-every 0 -cpu host -snapshot crashes -snapshot-limit {} -follow 1 -expand {}",
+            crate::record::percent_encode(folder),
+            self.interval,
+            64 << 20,
+            crate::record::percent_encode(light)
+        );
+        let options = crate::record::dynamorio_options_for(&self.logger, &options)?;
+        let mut command = Command::new(&self.dynamorio);
+        command.arg0("bugnet-capture").arg("--expand").arg(light);
+        command.env_clear().env("DYNAMORIO_EXE_PATH", &self.capture).env("DYNAMORIO_RUNUNDER", "1");
+        command.env("DYNAMORIO_OPTIONS", options);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let output = command.output().map_err(system(&self.dynamorio))?;
+        Ok(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    /// Expands it again where it does not fit, as long as another choice of moments may fit.
+    fn expand(&self, log: &Path, light: &Path, folder: PathBuf) -> Result<Expanded, Failure> {
+        let mut choices = Choices::default();
+        let mut first = None;
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let _ = fs::remove_dir_all(&folder);
+            fs::create_dir(&folder).map_err(system(&folder))?;
+            fs::copy(log.join(META_FILE), folder.join(META_FILE)).map_err(system(log))?;
+            choices.tell(&folder).map_err(system(&folder))?;
+            let mut said = self.once(light, &folder)?;
+            let (fits, may_fit) = match choices.learn(&folder).map_err(system(&folder))? {
+                Learned::Nothing => (true, false),
+                Learned::Tried { again } => (false, again),
+            };
+            if fits && choices.count() > 0 {
+                said.push_str(&format!(
+                    "{} of the moments at which signals came looked like others: which it was, what came later says ({tries} expansions)\n",
+                    choices.count()
+                ));
+            }
+            if fits || !may_fit {
+                // What does not fit is said of the first one, in which nothing was tried.
+                return Ok(Expanded { folder, said: if fits { said } else { first.unwrap_or(said) } });
+            }
+            first.get_or_insert(said);
+        }
+    }
+}
+
 fn expand(log: &Path) -> Result<(), Failure> {
     let tools = Tools::locate()?;
     let [dynamorio, logger, capture] =
         [tools.path(Tool::DynamoRio)?, tools.path(Tool::Logger)?, tools.path(Tool::Capture)?];
-    let all = light_logs(log).map_err(system(log))?;
+    let expander = Expander { dynamorio, logger, capture, interval: Recording::open(log)?.meta.interval };
+    let all = light::logs(log).map_err(system(log))?;
     let roots: Vec<&(PathBuf, Header)> = all.iter().filter(|(_, header)| header.how != How::Forked).collect();
     let unfinished = log.join(LIGHT_FOLDER).join(UNFINISHED);
     let _ = fs::remove_dir_all(&unfinished);
     fs::create_dir(&unfinished).map_err(system(&unfinished))?;
     fs::copy(log.join(META_FILE), unfinished.join(META_FILE)).map_err(system(log))?;
-    let interval = Recording::open(log)?.meta.interval;
     complain(&format_args!(
         "the program ran natively: its log is made now ({} process{})",
         all.len(),
@@ -104,49 +156,49 @@ fn expand(log: &Path) -> Result<(), Failure> {
     let bar = progress("expanding, in processes");
     bar.set_length(roots.len() as u64);
     let next = Mutex::new(roots.iter());
-    let one = |path: &Path| {
-        let options = format!(
-            "-log {} -interval {interval} -keep 0 -check-every 0 -cpu host -snapshot crashes -snapshot-limit {} -follow 1 -expand {}",
-            crate::record::percent_encode(&unfinished),
-            64 << 20,
-            crate::record::percent_encode(path)
-        );
-        let options = crate::record::dynamorio_options_for(&logger, &options)?;
-        let mut command = Command::new(&dynamorio);
-        command.arg0("bugnet-capture").arg("--expand").arg(path);
-        command.env_clear().env("DYNAMORIO_EXE_PATH", &capture).env("DYNAMORIO_RUNUNDER", "1");
-        command.env("DYNAMORIO_OPTIONS", options);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let output = command.output().map_err(system(&dynamorio))?;
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        Ok::<_, Failure>(said)
-    };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let failures = Mutex::new(Vec::new());
+    let done = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 loop {
                     let Some((path, header)) = next.lock().ok().and_then(|mut next| next.next()) else { return };
-                    let said = one(path);
+                    let folder = unfinished.join(format!("of-{}", header.process));
+                    let expanded = expander.expand(log, path, folder);
                     bar.inc(1);
-                    let said = match said {
-                        Ok(said) => said,
-                        Err(error) => error.to_string(),
-                    };
-                    if let (false, Ok(mut failures)) = (said.is_empty(), failures.lock()) {
-                        failures.push((header.process, said));
+                    if let Ok(mut done) = done.lock() {
+                        done.push((header.process, expanded));
                     }
                 }
             });
         }
     });
     bar.finish_and_clear();
-    for (process, said) in failures.into_inner().unwrap_or_default() {
+    for (process, expanded) in done.into_inner().unwrap_or_default() {
+        let said = match expanded {
+            Ok(Expanded { folder, said }) => {
+                take(&folder, &unfinished)?;
+                said
+            }
+            Err(error) => error.to_string(),
+        };
         said.lines()
             .for_each(|line| complain(&format_args!("process {process}: {}", line.trim_start_matches("bugnet: "))));
     }
     finish(log, &unfinished)
+}
+
+/// Moves the processes of a log into another one.
+fn take(from: &Path, to: &Path) -> Result<(), Failure> {
+    for entry in fs::read_dir(from).map_err(system(from))? {
+        let entry = entry.map_err(system(from))?;
+        if entry.file_name().as_encoded_bytes().starts_with(b"p") {
+            let to = to.join(entry.file_name());
+            let _ = fs::remove_dir_all(&to);
+            fs::rename(entry.path(), &to).map_err(system(&to))?;
+        }
+    }
+    Ok(())
 }
 
 /// The log that was made takes its place beside the light one.
@@ -155,14 +207,7 @@ fn finish(log: &Path, unfinished: &Path) -> Result<(), Failure> {
         let why = io::Error::other("nothing of it could be executed again");
         return Err(Failure::system("make the log of the light one")(why));
     }
-    for entry in fs::read_dir(unfinished).map_err(system(unfinished))? {
-        let entry = entry.map_err(system(unfinished))?;
-        if entry.file_name().as_encoded_bytes().starts_with(b"p") {
-            let to = log.join(entry.file_name());
-            let _ = fs::remove_dir_all(&to);
-            fs::rename(entry.path(), &to).map_err(system(&to))?;
-        }
-    }
+    take(unfinished, log)?;
     let recording = Recording::open(log)?;
     let modules: Vec<Module> =
         recording.processes()?.into_iter().filter_map(|process| recording.modules(process).ok()).flatten().collect();

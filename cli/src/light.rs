@@ -1,0 +1,247 @@
+//! What a light log tells by itself, before the log is made of it: which processes there are, how each ended, and what was kept of it.
+
+use crate::failure::Failure;
+use crate::processes::{Table, quoted};
+use crate::record::describe_ending;
+use crate::terminal::{one_line, output};
+use bugnet_format::FormatError;
+use bugnet_format::folder::{Meta, Recording};
+use bugnet_format::light::{self, End, Header, How, LIGHT_FILES, LIGHT_FOLDER, Record, layout};
+use bugnet_format::process::ProcessInfo;
+use bugnet_format::types::ProcessId;
+use bugnet_replay::tree::{Process, ProcessEnd};
+use indicatif::{HumanBytes, HumanCount};
+use serde::Serialize;
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// What was captured of a process.
+#[derive(Debug, Serialize)]
+pub struct Captured {
+    /// The process; how many instructions it executed is not known yet.
+    #[serde(flatten)]
+    pub process: Process,
+    /// System calls.
+    calls: u64,
+    /// Signals that its handlers took, and that killed it.
+    signals: u64,
+    /// Those of them that came between two calls.
+    moments: u64,
+    /// Bytes of its light log.
+    size: u64,
+}
+
+/// A light log of which no log has been made.
+#[derive(Debug, Serialize)]
+pub struct Light {
+    path: PathBuf,
+    recording: Meta,
+    processes: Vec<Captured>,
+    /// Bytes of copies of the files that were mapped.
+    files: u64,
+}
+
+fn system(path: &Path) -> impl FnOnce(io::Error) -> Failure + '_ {
+    move |source| Failure::from(FormatError::io(path)(source))
+}
+
+/// The light logs in a log's folder, with what their headers say, in the order in which the processes began.
+pub fn logs(log: &Path) -> io::Result<Vec<(PathBuf, Header)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(log.join(LIGHT_FOLDER))? {
+        let entry = entry?;
+        if !entry.file_name().as_encoded_bytes().starts_with(b"p") || !entry.file_type()?.is_file() {
+            continue;
+        }
+        let mut head = Vec::new();
+        let file = File::open(entry.path())?;
+        (&file).take(layout::HEADER as u64).read_to_end(&mut head)?;
+        if let Ok(header) = Header::read(&head, file.metadata()?.len()) {
+            found.push((entry.path(), header));
+        }
+    }
+    found.sort_by_key(|(_, header)| (header.began, header.process));
+    Ok(found)
+}
+
+/// Bytes of the copies of files that were mapped.
+pub fn size_of_files(log: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(log.join(LIGHT_FOLDER).join(LIGHT_FILES))? {
+        bytes += entry?.metadata()?.len();
+    }
+    Ok(bytes)
+}
+
+impl Captured {
+    fn read(path: &Path, header: &Header, programs: &HashMap<ProcessId, (String, Vec<String>)>) -> io::Result<Self> {
+        let mut bytes = Vec::new();
+        File::open(path)?.take(header.used as u64).read_to_end(&mut bytes)?;
+        let (mut program, mut args) = programs.get(&header.from).cloned().unwrap_or_default();
+        let mut end = ProcessEnd::Unknown;
+        let (mut calls, mut signals, mut moments) = (0, 0, 0);
+        let mut at = layout::HEADER;
+        loop {
+            let record = match light::record(&bytes, at) {
+                Ok(Some((record, next))) => {
+                    at = next;
+                    record
+                }
+                Ok(None) => break,
+                Err(damaged) => {
+                    end = ProcessEnd::Incomplete { why: damaged.to_string() };
+                    break;
+                }
+            };
+            match record {
+                Record::Program(texts) => {
+                    let mut texts = texts.into_iter().map(|text| String::from_utf8_lossy(text).into_owned());
+                    program = texts.next().unwrap_or_default();
+                    args = texts.skip(1).collect();
+                }
+                Record::Call(_) => calls += 1,
+                Record::Signal { .. } => signals += 1,
+                Record::Moment { .. } => moments += 1,
+                Record::End(ended) => {
+                    end = match ended {
+                        End::Exits(status) => ProcessEnd::Exited { status: (status & 0xff) as i32 },
+                        End::Executes => ProcessEnd::Executed,
+                        End::GoesOn(why) => ProcessEnd::Incomplete { why: String::from_utf8_lossy(why).into_owned() },
+                        End::Dies(signal) | End::DiesInCall { signal, .. } | End::Killed { signal, .. } => {
+                            signals += 1;
+                            ProcessEnd::Killed { signal: signal as i32 }
+                        }
+                    };
+                }
+                Record::Map { .. } | Record::Start { .. } | Record::File(..) | Record::Special { .. } => {}
+            }
+        }
+        let info = ProcessInfo {
+            parent: header.from.pid.0,
+            origin: header.origin(),
+            began: header.began,
+            program,
+            args,
+            unrecorded: None,
+        };
+        let process = Process { id: header.process, info: Some(info), threads: 1, intervals: 0, instructions: 0, end };
+        Ok(Self { process, calls, signals, moments, size: bytes.len() as u64 })
+    }
+}
+
+impl Light {
+    /// Reads what a light log tells by itself.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn read(path: &Path) -> Result<Self, Failure> {
+        let recording = Recording::open(path)?.meta;
+        let mut programs = HashMap::new();
+        let mut parents: HashMap<ProcessId, u32> = HashMap::new();
+        let mut processes = Vec::new();
+        for (file, header) in logs(path).map_err(system(path))? {
+            let mut captured = Captured::read(&file, &header, &programs).map_err(system(&file))?;
+            if let Some(info) = &mut captured.process.info {
+                programs.insert(header.process, (info.program.clone(), info.args.clone()));
+                if header.how == How::Executed {
+                    info.parent = parents.get(&header.from).copied().unwrap_or_default();
+                }
+                parents.insert(header.process, info.parent);
+            }
+            processes.push(captured);
+        }
+        let files = size_of_files(path).map_err(system(path))?;
+        Ok(Self { path: path.to_owned(), recording, processes, files })
+    }
+
+    /// `bugnet ps`.
+    ///
+    /// # Errors
+    /// Nobody reads what is printed.
+    pub fn ps(&self, json: bool) -> Result<(), Failure> {
+        let processes: Vec<&Process> = self.processes.iter().map(|captured| &captured.process).collect();
+        let mut out = output(json);
+        if json {
+            serde_json::to_writer_pretty(&mut out, &processes).map_err(io::Error::from)?;
+            writeln!(out)?;
+        } else {
+            write!(out, "{}", Table::of_captured(&processes))?;
+        }
+        Ok(out.flush()?)
+    }
+
+    /// `bugnet info`.
+    ///
+    /// # Errors
+    /// Nobody reads what is printed.
+    pub fn info(&self, json: bool) -> Result<(), Failure> {
+        let mut out = output(json);
+        if json {
+            serde_json::to_writer_pretty(&mut out, self).map_err(io::Error::from)?;
+            writeln!(out)?;
+        } else {
+            write!(out, "{self}")?;
+        }
+        Ok(out.flush()?)
+    }
+}
+
+impl fmt::Display for Light {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let meta = &self.recording;
+        let list = |f: &mut fmt::Formatter<'_>, name: &str, value: &dyn fmt::Display| {
+            writeln!(f, "{name:<13} {}", one_line(&value.to_string()))
+        };
+        list(f, "log", &self.path.display())?;
+        list(f, "program", &meta.program)?;
+        list(f, "arguments", &quoted(&meta.args))?;
+        list(f, "folder", &meta.cwd)?;
+        list(f, "started", &crate::info::time(meta.started))?;
+        list(f, "machine", &format_args!("{}, {}", meta.machine.cpu, meta.machine.kernel))?;
+        list(f, "ended", &describe_ending(&meta.ending))?;
+        list(f, "recorded", &"lightly (--light): it ran natively, and the log with its instructions is not made yet")?;
+        let sum = |of: fn(&Captured) -> u64| self.processes.iter().map(of).sum::<u64>();
+        let [calls, signals, moments, size] =
+            [sum(|one| one.calls), sum(|one| one.signals), sum(|one| one.moments), sum(|one| one.size)];
+        list(
+            f,
+            "captured",
+            &format_args!(
+                "{} system calls, {} signals ({} between two calls)",
+                HumanCount(calls),
+                HumanCount(signals),
+                HumanCount(moments)
+            ),
+        )?;
+        let total = HumanBytes(size + self.files);
+        list(f, "size", &format_args!("{total} ({} of them copies of mapped files)", HumanBytes(self.files)))?;
+        let processes: Vec<&Process> = self.processes.iter().map(|captured| &captured.process).collect();
+        write!(f, "\n{}", Table::of_captured(&processes))?;
+        let unknown = processes.iter().filter(|process| process.end == ProcessEnd::Unknown).count();
+        if unknown > 0 {
+            writeln!(
+                f,
+                "\nOf {unknown} that nothing tells the end of, it is not known how far they computed after their last system call."
+            )?;
+        }
+        if processes.iter().any(|process| matches!(process.end, ProcessEnd::Incomplete { .. })) {
+            writeln!(
+                f,
+                "\nWhere the light part ended, the process went on and was not recorded; without --light, all of it is."
+            )?;
+        }
+        let log = quoted(&[self.path.display().to_string()]);
+        writeln!(f, "\nnext:")?;
+        writeln!(
+            f,
+            "  bugnet expand {log}\n      make the log with its instructions now; what needs it makes it otherwise"
+        )?;
+        match &meta.ending {
+            bugnet_format::folder::Ending::Exited { status: 0 } => Ok(()),
+            _ => writeln!(f, "  bugnet why {log}\n      what led to this end"),
+        }
+    }
+}
