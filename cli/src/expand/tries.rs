@@ -3,7 +3,6 @@
 //! of memory differ, the best first.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -77,11 +76,11 @@ impl Choices {
         let mut text = String::new();
         for ((process, number), known) in &self.known {
             match &known.candidates {
-                None => known.not.iter().for_each(|at| drop(writeln!(text, "{process} {number} not {at}"))),
-                Some(left) => drop(match left.last() {
-                    Some(at) => writeln!(text, "{process} {number} take {at}"),
-                    None => writeln!(text, "{process} {number} survey"),
-                }),
+                None => known.not.iter().for_each(|at| text += &format!("{process} {number} not {at}\n")),
+                Some(left) => match left.last() {
+                    Some(at) => text += &format!("{process} {number} take {at}\n"),
+                    None => text += &format!("{process} {number} survey\n"),
+                },
             }
         }
         fs::write(folder.join("choices"), text)

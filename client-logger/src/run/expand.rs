@@ -302,7 +302,8 @@ impl Thread {
 
 /// The light log has no more: the process went on as it was read, or a signal that nobody can catch has killed it, some time after.
 pub fn ended(thread: &mut Thread, position: u64, regs: RegisterFile) -> ! {
-    let why = "the light log has no more of the process, which went on, or which SIGKILL ended; how far it came is not known";
+    let why =
+        "the light log has no more of the process, which went on, or which SIGKILL ended; how far it came is not known";
     leave(thread, position, EndReason::Unsupported { why: why.to_owned() }, regs, 0)
 }
 
