@@ -16,7 +16,7 @@ use std::process::Output;
 const THREADED: [&str; 6] = ["pigz", "xz", "node", "java", "zstd", "sort"];
 
 /// What each of these shells and interpreters does is one kind of what the table of real programs does not have.
-const SCRIPTS: [(&str, &[&str]); 11] = [
+const SCRIPTS: [(&str, &[&str]); 14] = [
     ("forks", &["/bin/bash", "-c", "for i in 1 2 3; do (echo $i; exit $i) | cat; done; /bin/echo end; exit 3"]),
     (
         "redirected",
@@ -55,6 +55,23 @@ const SCRIPTS: [(&str, &[&str]); 11] = [
         ],
     ),
     ("killed", &["/bin/sh", "-c", "kill -TERM $$"]),
+    (
+        "killed-computing",
+        &[
+            "/bin/bash",
+            "-c",
+            "while :; do :; done & sleep 0.3; kill -TERM $!; wait $!; echo $?; sleep 90 & kill -HUP $!; wait $!; echo $?",
+        ],
+    ),
+    ("killed-by-own-alarm", &["/usr/bin/perl", "-e", "alarm 1; while (1) {}"]),
+    (
+        "alarms-computing",
+        &[
+            "/usr/bin/perl",
+            "-e",
+            "use Time::HiRes qw(ualarm); my ($n, $x) = (0, 0); $SIG{ALRM} = sub { $n++; ualarm 2000 if $n < 20 }; ualarm 2000; while ($n < 20) { $x = ($x * 7 + 3) % 1000003 } print qq($n\n)",
+        ],
+    ),
     ("handled-fault", &["/usr/bin/perl", "-e", "$SIG{SEGV}=sub{print qq(segv\\n); exit 5}; kill 'SEGV', $$; sleep 1"]),
     (
         "temporary",
