@@ -145,10 +145,11 @@ fn signals() -> libc::sigset_t {
 /// # Errors
 /// The system does not let one wait for signals.
 pub fn heed(work: &Work) -> Result<(), Failure> {
-    drop(ready()?);
     let heeded = HEEDED.get_or_init(|| work.clone());
     debug_assert!(heeded.over().is_none(), "there is one work");
     HEEDS.store(true, Ordering::Relaxed);
+    // Whoever sees that signals are caught may send one.
+    drop(ready()?);
     Ok(())
 }
 

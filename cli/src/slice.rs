@@ -44,7 +44,8 @@ pub fn slice(args: &SliceArgs) -> Result<(), Failure> {
     tools.work.begin("following the value", 0, None);
     let found = find(&tools, &log, cursor.pid(), &asked.criterion, &options)?;
     let page = if args.html.is_some() { PAGE_LINES } else { 0 };
-    let detail = Detail { is_full: args.full.is_some(), is_forward: args.forward, values: args.lines.max(page) };
+    let (values, folds) = (args.lines.max(page), !args.instructions);
+    let detail = Detail { is_full: args.full.is_some(), is_forward: args.forward, values, folds };
     tools.work.end();
     let report = report(&log, &mut cursor, &mut symbols, &asked, &found, detail)?;
     if let Some(path) = &args.html {

@@ -85,6 +85,17 @@ const hottest = (title, all, note) => {
   document.body.append(el("section", { class: "hottest" }, el("h2", {}, title),
     el("table", {}, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...all.map(row))), note));
 };
+if (data.calling.length) {
+  const parts = (one) => [one.total, one.with_libraries, one.instructions];
+  const row = (one) => el("tr", {},
+    ...parts(one).map((part) => el("td", { class: "number", title: part.toLocaleString("en") }, percent((part * 100) / data.of))),
+    el("td", { class: "part" }, el("div", { style: `width: ${(one.with_libraries * 100) / Math.max(1, data.calling[0].with_libraries)}%` })),
+    el("td", {}, one.name), el("td", { class: "faint" }, (one.module ?? "").split("/").pop()));
+  const head = ["total", "with libraries", "alone", "", "function", "file"].map((text) => el("th", {}, text));
+  document.body.append(el("section", { class: "hottest", id: "calling" },
+    el("h2", {}, "Functions of the program itself: with all that they called, with the libraries that they called, and alone"),
+    el("table", {}, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...data.calling.map(row)))));
+}
 hottest("Functions that executed most", data.functions, "");
 hottest("Lines that executed most", data.lines,
   data.without_line ? el("p", { class: "faint" }, `Of ${data.without_line.toLocaleString("en")} instructions, no line is known.`) : "");

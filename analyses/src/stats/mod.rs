@@ -1,8 +1,11 @@
-//! How much a recorded program executed, loaded and stored, interval by interval, and which functions and lines executed most.
+//! How much a recorded program executed, loaded and stored, interval by interval, and which functions and lines executed most: by themselves, and functions
+//! of the program itself with what they called.
 
+mod called;
 mod display;
 mod hottest;
 mod html;
+mod own;
 
 use crate::slice::{Share, Slice};
 use crate::touched::Touched;
@@ -13,14 +16,19 @@ use bugnet_format::record::Record;
 use bugnet_format::types::ProcessId;
 use bugnet_replay::Result;
 use bugnet_replay::log::{IntervalId, Log, Selection};
+use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
 use bugnet_replay::trace::Chunk;
+use called::{Called, Walk};
+use hottest::Executed;
+use own::Own;
 use serde::Serialize;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroUsize;
 
 pub use display::Report;
-pub use hottest::{Hot, Hottest};
+pub use hottest::{Calling, Hot, Hottest};
 pub use html::html;
 
 /// What was counted.
@@ -100,6 +108,7 @@ pub struct Stats {
 
 /// What was found in an interval.
 pub struct Part {
+    pid: ProcessId,
     counts: Counts,
     /// Of 64 bytes.
     lines: Touched<6>,
@@ -107,12 +116,19 @@ pub struct Part {
     runs: Vec<u64>,
     /// By address, how often the instruction there was executed.
     executed: HashMap<u64, u64>,
+    walk: Walk,
 }
 
-#[derive(Default)]
+/// What is known of a process.
+struct Known {
+    own: Own,
+    executed: HashMap<u64, u64>,
+    called: Called,
+}
+
 struct Counting {
     rows: Vec<Row>,
-    executed: BTreeMap<ProcessId, HashMap<u64, u64>>,
+    processes: BTreeMap<ProcessId, Known>,
 }
 
 /// `LOAD` records of an interval, and their bytes.
@@ -127,14 +143,16 @@ fn first_loads(interval: &Interval) -> (u64, u64) {
 impl Analysis for Counting {
     type Part = Part;
 
-    fn begin(&self, _id: IntervalId, interval: &Interval) -> Part {
+    fn begin(&self, id: IntervalId, interval: &Interval) -> Part {
         let (first_loads, first_loaded) = first_loads(interval);
         let counts = Counts { first_loads, first_loaded, ..Counts::default() };
-        Part { counts, lines: Touched::default(), runs: Vec::new(), executed: HashMap::new() }
+        let (lines, executed, walk) = (Touched::default(), HashMap::new(), Walk::default());
+        Part { pid: id.thread.pid, counts, lines, runs: Vec::new(), executed, walk }
     }
 
     fn chunk(&self, part: &mut Part, chunk: &Chunk<'_>, blocks: &Blocks) {
-        let Part { counts, lines, runs, .. } = part;
+        let Part { pid, counts, lines, runs, walk, .. } = part;
+        walk.go_through(&self.processes[pid].own, chunk, blocks);
         counts.instructions += u64::from(chunk.len);
         runs.resize(chunk.blocks.len(), 0);
         for run in chunk.runs {
@@ -167,12 +185,18 @@ impl Analysis for Counting {
             }
         }
         part.counts.lines = part.lines.count();
+        part.walk.finish();
     }
 
-    fn join(&mut self, id: IntervalId, Part { counts, executed, .. }: Part) {
+    fn join(&mut self, id: IntervalId, Part { counts, executed, walk, .. }: Part) {
+        let Some(process) = self.processes.get_mut(&id.thread.pid) else { return };
+        executed.into_iter().for_each(|(at, times)| *process.executed.entry(at).or_default() += times);
+        let is_next = |last: &Row| last.id.thread == id.thread && last.id.interval.0 + 1 == id.interval.0;
+        if !self.rows.last().is_some_and(is_next) {
+            process.called.begin_anew();
+        }
+        process.called.join(walk);
         self.rows.push(Row { id, counts, slice: None });
-        let all = self.executed.entry(id.thread.pid).or_default();
-        executed.into_iter().for_each(|(at, times)| *all.entry(at).or_default() += times);
     }
 }
 
@@ -202,11 +226,25 @@ pub fn stats(
     mut progress: impl FnMut(usize, usize),
 ) -> Result<Stats> {
     let intervals = selection.intervals_of(log)?;
-    let mut counting = Counting::default();
+    let mut symbols = BTreeMap::new();
+    let mut counting = Counting { rows: Vec::new(), processes: BTreeMap::new() };
+    for pid in intervals.iter().map(|id| id.thread.pid) {
+        if let Entry::Vacant(entry) = counting.processes.entry(pid) {
+            let mut names = Symbolizer::new(log, pid)?;
+            let own = Own::of(log, pid, &mut names)?;
+            entry.insert(Known { own, executed: HashMap::new(), called: Called::default() });
+            symbols.insert(pid, names);
+        }
+    }
     progress(0, intervals.len());
     run(tools, log, &intervals, jobs, &mut counting, |done| progress(done, intervals.len()))?;
     let mut total = Counts::default();
     counting.rows.iter().for_each(|row| total.add(&row.counts));
-    let hottest = Hottest::of(log, counting.executed, total.instructions)?;
+    let processes = counting.processes.iter_mut().zip(symbols.values_mut());
+    let executed = processes.map(|((_, Known { own, executed, called }), symbols)| {
+        let (executed, called) = (std::mem::take(executed), std::mem::take(called));
+        Executed { own, symbols, executed, called }
+    });
+    let hottest = Hottest::of(executed.collect(), total.instructions);
     Ok(Stats { intervals: counting.rows, total, slice: None, hottest })
 }
