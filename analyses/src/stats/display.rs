@@ -1,6 +1,6 @@
 //! Counts as tables.
 
-use super::{Calling, Counts, Hot, Hottest, Row, Sliced, Stats};
+use super::{Calling, Counts, Cut, Hot, Hottest, Row, Sliced, Stats};
 use crate::names::brief;
 use crate::slice::Share;
 use bugnet_replay::log::ThreadId;
@@ -63,17 +63,17 @@ fn calling(f: &mut fmt::Formatter<'_>, all: &[Calling], of: u64, top: usize) -> 
     }
     writeln!(
         f,
-        "\nFunctions of the program itself: with all that they called, with the libraries that they called, and alone:"
+        "\nFunctions of the program itself: with the libraries that they called, alone, and with all that they called:"
     )?;
-    writeln!(f, "     TOTAL   WITH LIBRARIES      ALONE  FUNCTION")?;
+    writeln!(f, "  WITH LIBRARIES      ALONE      TOTAL  FUNCTION")?;
     let share = |part: u64| format!("{:.2} %", part as f64 * 100.0 / of.max(1) as f64);
     for one in all.iter().take(top) {
         let Calling { name, module, instructions, with_libraries, total } = one;
-        let [total, with, alone] = [*total, *with_libraries, *instructions].map(share);
-        writeln!(f, "{total:>10}  {with:>15}  {alone:>9}  {}{}", brief(name), file(name, module.as_deref()))?;
+        let [with, alone, total] = [*with_libraries, *instructions, *total].map(share);
+        writeln!(f, "{with:>16}  {alone:>9}  {total:>9}  {}{}", brief(name), file(name, module.as_deref()))?;
     }
     let rest = of.saturating_sub(all.iter().map(|one| one.with_libraries).sum());
-    writeln!(f, "{:>10}  {:>15}  {:>9}  before these were called, and behind them", "", share(rest), "")
+    writeln!(f, "{:>16}  {:>9}  {:>9}  before these were called, and behind them", share(rest), "", "")
 }
 
 /// Which file it is, unless the name says that.
@@ -99,8 +99,8 @@ fn hottest(f: &mut fmt::Formatter<'_>, what: &str, all: &[Hot], of: u64, top: us
 
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Stats { intervals, total, slice, hottest: Hottest { calling, functions, lines, without_line, of } } =
-            self.stats;
+        let Stats { intervals, total, slice, hottest, cut } = self.stats;
+        let Hottest { calling, functions, lines, without_line, of } = hottest;
         let mut threads: BTreeMap<ThreadId, (Counts, Option<Share>)> = BTreeMap::new();
         let mut rows = Vec::new();
         for Row { id, counts, slice } in intervals {
@@ -119,15 +119,26 @@ impl fmt::Display for Report<'_> {
         }
         let head = if slice.is_some() { [&HEAD[..], &HEAD_OF_SLICE].concat() } else { HEAD.to_vec() };
         table(f, &head, &rows)?;
-        if let Some(Sliced { asked, full, .. }) = slice {
-            writeln!(f, "\nIn the {} slice of {asked}.", if *full { "full" } else { "thin" })?;
+        if let Some(Sliced { asked, full, over, .. }) = slice {
+            let far = over.map(|over| format!(", as far as it was followed ({over})")).unwrap_or_default();
+            writeln!(f, "\nIn the {} slice of {asked}{far}.", if *full { "full" } else { "thin" })?;
         }
         self::calling(f, calling, *of, self.top)?;
-        hottest(f, "Functions", functions, *of, self.top)?;
-        hottest(f, "Lines", lines, *of, self.top)?;
+        self::hottest(f, "Functions", functions, *of, self.top)?;
+        self::hottest(f, "Lines", lines, *of, self.top)?;
         if *without_line > 0 && !lines.is_empty() {
             writeln!(f, "Of {} instructions, no line is known.", HumanCount(*without_line))?;
         }
-        Ok(())
+        cut.iter().try_for_each(|cut| writeln!(f, "\n{cut}"))
+    }
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { over, intervals, of } = self;
+        write!(
+            f,
+            "{over}: {intervals} of {of} intervals were counted, thread by thread; of the others, nothing is known."
+        )
     }
 }

@@ -17,6 +17,8 @@ struct Page<'a> {
     log: &'a str,
     total: &'a Counts,
     slice: Option<&'a Sliced>,
+    /// How much was counted, as a sentence, if not all was.
+    cut: Option<String>,
     threads: Vec<Thread>,
     calling: &'a [Calling],
     functions: &'a [Hot],
@@ -55,6 +57,7 @@ pub fn html(stats: &Stats, log: &str) -> serde_json::Result<String> {
         log,
         total: &stats.total,
         slice: stats.slice.as_ref(),
+        cut: stats.cut.map(|cut| cut.to_string()),
         threads: threads.map(|rows| thread(rows[0].id.thread, rows)).collect(),
         calling: &hottest.calling[..hottest.calling.len().min(HOTTEST)],
         functions: &hottest.functions[..hottest.functions.len().min(HOTTEST)],

@@ -7,18 +7,19 @@ mod hottest;
 mod html;
 mod own;
 
-use crate::slice::{Share, Slice};
+use crate::slice::{Ended, Share, Slice};
 use crate::touched::Touched;
 use bugnet_events::code::Blocks;
-use bugnet_events::stream::{Analysis, run};
+use bugnet_events::stream::{Analysis, run_some};
 use bugnet_format::frame::Interval;
 use bugnet_format::record::Record;
 use bugnet_format::types::ProcessId;
-use bugnet_replay::Result;
 use bugnet_replay::log::{IntervalId, Log, Selection};
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
 use bugnet_replay::trace::Chunk;
+use bugnet_replay::work::Over;
+use bugnet_replay::{ReplayError, Result};
 use called::{Called, Walk};
 use hottest::Executed;
 use own::Own;
@@ -90,6 +91,20 @@ pub struct Sliced {
     /// Of all intervals that were selected.
     #[serde(flatten)]
     pub share: Share,
+    /// Why it was not followed to its end, if so: there may be more in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over: Option<Over>,
+}
+
+/// How much was counted, where not all was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Cut {
+    /// Why it was no more.
+    pub over: Over,
+    /// Intervals that were counted: of the threads one after the other, the first ones.
+    pub intervals: usize,
+    /// Those that were selected.
+    pub of: usize,
 }
 
 /// What was found out.
@@ -104,6 +119,9 @@ pub struct Stats {
     pub slice: Option<Sliced>,
     /// What executed most, of all processes.
     pub hottest: Hottest,
+    /// How much was counted, if not all: nothing is known of what else was selected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Cut>,
 }
 
 /// What was found in an interval.
@@ -209,15 +227,16 @@ impl Stats {
             all.add(share);
             row.slice = Some(share);
         }
-        self.slice = Some(Sliced { asked: asked.to_owned(), full, share: all });
+        let over = if let Ended::Over(over) = slice.ended { Some(over) } else { None };
+        self.slice = Some(Sliced { asked: asked.to_owned(), full, share: all, over });
     }
 }
 
 /// Counts what was executed in the selected intervals, `jobs` at a time. `progress` is called with how many are done, and how many there
-/// are.
+/// are. Where the work is over before its end, what was counted by then is told.
 ///
 /// # Errors
-/// Nothing is selected, or an interval cannot be replayed.
+/// Nothing is selected, an interval cannot be replayed, or the work is over before anything was counted.
 pub fn stats(
     tools: &Tools,
     log: &Log,
@@ -237,7 +256,12 @@ pub fn stats(
         }
     }
     progress(0, intervals.len());
-    run(tools, log, &intervals, jobs, &mut counting, |done| progress(done, intervals.len()))?;
+    let over = run_some(tools, log, &intervals, jobs, &mut counting, |done| progress(done, intervals.len()))?;
+    let counted = counting.rows.len();
+    let cut = match over {
+        Some(over) if counted == 0 => return Err(ReplayError::Over(over)),
+        over => over.map(|over| Cut { over, intervals: counted, of: intervals.len() }),
+    };
     let mut total = Counts::default();
     counting.rows.iter().for_each(|row| total.add(&row.counts));
     let processes = counting.processes.iter_mut().zip(symbols.values_mut());
@@ -246,5 +270,5 @@ pub fn stats(
         Executed { own, symbols, executed, called }
     });
     let hottest = Hottest::of(executed.collect(), total.instructions);
-    Ok(Stats { intervals: counting.rows, total, slice: None, hottest })
+    Ok(Stats { intervals: counting.rows, total, slice: None, hottest, cut })
 }
