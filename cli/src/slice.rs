@@ -62,7 +62,7 @@ pub fn slice(args: &SliceArgs) -> Result<(), Failure> {
     } else {
         notes.iter().try_for_each(|note| writeln!(out, "{note}"))?;
         write!(out, "{}", Shown { report: &report, lines: args.lines, instructions: args.instructions })?;
-        args.html.iter().try_for_each(|path| writeln!(out, "{} shows it as a graph", path.display()))?;
+        args.html.iter().try_for_each(|path| writeln!(out, "{} shows it as a page", path.display()))?;
     }
     Ok(out.flush()?)
 }

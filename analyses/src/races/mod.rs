@@ -121,6 +121,7 @@ pub fn races(
         tools.work.resume();
         cursor.begin_anew()?;
     }
+    tools.work.tell();
     let mut symbols = Symbolizer::new(log, pid)?;
     let mut report = report::report(log, cursor, &mut symbols, &watch, options.top)?;
     report.over = over;
