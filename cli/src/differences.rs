@@ -12,9 +12,9 @@ use bugnet_analyses::runs::both::{Both, Which};
 use bugnet_analyses::runs::side::{Ran, counterpart};
 use bugnet_analyses::window::window as find;
 use bugnet_format::types::ProcessId;
-use bugnet_replay::Result as Replayed;
 use bugnet_replay::log::Log;
 use bugnet_replay::tree::processes;
+use bugnet_replay::{ReplayError, Result as Replayed};
 use serde::Serialize;
 use std::io::Write;
 use std::num::NonZeroUsize;
@@ -69,6 +69,10 @@ fn told<T: Serialize>(
     tools.work.begin("replaying both", instructions + self::instructions(&bad, process)?, None);
     let both = if is_some_good { Both::replay_some } else { Both::replay };
     let mut both = both(&tools, which, jobs)?;
+    // Of one alone, there is nothing to compare.
+    if let Some(cut) = both.cut.filter(|cut| cut.intervals.contains(&0)) {
+        return Err(ReplayError::Over(cut.over).into());
+    }
     tools.work.begin("comparing", 0, None);
     let found = find(&mut both)?;
     tools.work.end();

@@ -7,6 +7,7 @@ use crate::find_log::{find_log, tools_that_show};
 use crate::next::quoted;
 use crate::terminal::output;
 use bugnet_analyses::races::{Options, Report, Shown, races as find};
+use bugnet_replay::ReplayError;
 use bugnet_replay::log::Log;
 use std::io::Write;
 use std::num::NonZeroUsize;
@@ -27,6 +28,9 @@ pub fn races(args: &RacesArgs) -> Result<(), Failure> {
         }
     })?;
     tools.work.end();
+    if let (0, Some(over)) = (found.looked.instructions, found.over) {
+        return Err(ReplayError::Over(over).into());
+    }
     let mut out = output(args.json);
     if args.json {
         serde_json::to_writer_pretty(&mut out, &found).map_err(std::io::Error::from)?;
