@@ -271,7 +271,8 @@ impl Display for Report<'_> {
         if part.is_empty() && diff.cut.is_none() {
             writeln!(f, "\nThey go the same way through the program's own code, and store the same values.")?;
         } else if !same.is_empty() {
-            writeln!(f, "\n{} more threads do the same in both runs.", same.len())?;
+            let (threads, do_it) = if same.len() == 1 { ("thread", "does") } else { ("threads", "do") };
+            writeln!(f, "\n{} more {threads} {do_it} the same in both runs.", same.len())?;
         }
         for (who, alone) in [("GOOD", &diff.only_good_threads), ("BAD", &diff.only_bad_threads)] {
             if !alone.is_empty() {

@@ -350,7 +350,7 @@ fn outsides(
     if nodes.is_empty() {
         return Ok((all, of_node));
     }
-    let origins = Origins::new(log, cursor, asked, &slice.graph.nodes)?;
+    let origins = Origins::new(log, cursor, asked, slice)?;
     let mut known: HashMap<String, usize> = HashMap::new();
     for (number, node) in nodes {
         let Some(outside) = origins.outside(node, symbols) else { continue };

@@ -1,12 +1,14 @@
 //! Work that is over before its end tells what is known by then: where somebody interrupts it after so many instructions, and where Ctrl-C comes to a command.
 
-use anyhow::{Context, Result, ensure};
-use bugnet_analyses::races::{self, Options};
+use anyhow::{Context, Error, Result, ensure};
+use bugnet_analyses::races;
 use bugnet_analyses::runs::both::{Both, Which};
+use bugnet_analyses::slice::{Detail, Ended, Options, Outside, Question, Report, ask, report, slice};
 use bugnet_analyses::stats::{self, Stats};
 use bugnet_analyses::{diff, races::Shown};
-use bugnet_replay::cursor::Cursor;
+use bugnet_replay::cursor::{Cursor, Seek};
 use bugnet_replay::log::{Log, Selection};
+use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
 use bugnet_replay::work::{Over, Watch, Work};
 use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run};
@@ -111,7 +113,7 @@ fn races_that_are_known() -> Result<()> {
     let pid = log.threads().next().context("no thread")?.pid;
     let look = |tools: &Tools| -> Result<races::Report> {
         let mut cursor = Cursor::open(tools, &log, pid)?;
-        let options = Options { top: 10, jobs: ONE, follow: true, segments: false };
+        let options = races::Options { top: 10, jobs: ONE, follow: true, segments: false };
         Ok(races::races((tools, &log), &mut cursor, options, |_, _| {})?)
     };
     let whole = look(&Tools::locate_for(&binary()?, None)?)?;
@@ -168,6 +170,36 @@ fn what_is_known_of_two_runs() -> Result<()> {
     let late = compared(all + 1)?;
     let values = late.threads.iter().any(|pair| pair.values_over == Some(Over::Interrupted));
     ensure!(late.cut.is_none() && values && parts(&late), "{}", report(&late));
+    workshop.done()
+}
+
+#[test]
+fn what_a_value_follows_from() -> Result<()> {
+    let workshop = Workshop::new("stopped-slice")?;
+    let [log] = recorded(&workshop, [&["0"]])?;
+    let all = instructions(&log)?;
+    let log = Log::open(&log)?;
+    let pid = log.threads().next().context("no thread")?.pid;
+    let tools = Tools::locate_for(&binary()?, None)?;
+    let mut cursor = Cursor::open(&tools, &log, pid)?;
+    let mut symbols = Symbolizer::new(&log, pid)?;
+    cursor.seek(Seek::End)?;
+    let sum = Question::Memory("sum".parse().map_err(Error::msg)?);
+    let asked = ask((&tools, &log), &mut cursor, &mut symbols, &sum)?;
+    let mut followed = |until: u64| -> Result<(Ended, Report)> {
+        let found = slice(&tools_until(until)?, &log, pid, &asked.criterion, &Options::default())?;
+        let detail = Detail { is_full: false, is_forward: false, values: 10, folds: true };
+        Ok((found.ended, report(&log, &mut cursor, &mut symbols, &asked, &found, detail)?))
+    };
+    let is_before = |report: &Report| report.outside.iter().any(|one| one.what.contains("as it was loaded"));
+    let (ended, whole) = followed(u64::MAX)?;
+    ensure!(matches!(ended, Ended::Found | Ended::Start) && is_before(&whole), "{ended:?} {whole:#?}");
+    // Of what was still wanted, nobody knows where it comes from.
+    let (ended, half) = followed(all / 2)?;
+    ensure!(ended == Ended::Over(Over::Interrupted) && !half.lines.is_empty(), "{ended:?} {half:#?}");
+    let unfollowed = |one: &Outside| one.what.contains("was not followed any further");
+    ensure!(half.outside.iter().any(unfollowed) && !is_before(&half), "{half:#?}");
+    ensure!(half.outside.iter().all(|one| !one.what.contains("that nothing")), "{half:#?}");
     workshop.done()
 }
 
