@@ -2,17 +2,19 @@
 
 use crate::args::{CompareArgs, DeltaArgs, DiffArgs, LogArg, WindowArgs};
 use crate::failure::Failure;
-use crate::find_log::{find_log, tools};
+use crate::find_log::{find_log, tools, tools_that_show};
 use crate::next::quoted;
 use crate::processes::meant;
-use crate::terminal::{output, progress};
+use crate::terminal::output;
 use bugnet_analyses::delta;
 use bugnet_analyses::diff::{Diff, Report, Threads, Way, diff as compare};
 use bugnet_analyses::runs::both::{Both, Which};
-use bugnet_analyses::runs::side::Ran;
+use bugnet_analyses::runs::side::{Ran, counterpart};
 use bugnet_analyses::window::window as find;
-use bugnet_replay::Result as Replayed;
+use bugnet_format::types::ProcessId;
 use bugnet_replay::log::Log;
+use bugnet_replay::tree::processes;
+use bugnet_replay::{ReplayError, Result as Replayed};
 use serde::Serialize;
 use std::io::Write;
 use std::num::NonZeroUsize;
@@ -21,7 +23,7 @@ use std::path::{Path, PathBuf};
 /// Says where the runs part.
 pub fn diff(args: &DiffArgs) -> Result<(), Failure> {
     let show = |found: &Diff| Report { diff: found, top: args.top }.to_string() + &next(found);
-    told(&args.good, &args.bad, &args.compare, |both| compare(both, args.top), show)
+    told(&args.good, &args.bad, &args.compare, true, |both| compare(both, args.top), show)
 }
 
 /// Commands that look around where the runs first part, ready to paste.
@@ -46,29 +48,40 @@ pub fn delta(args: &DeltaArgs) -> Result<(), Failure> {
 
 /// Says how long before the end they do.
 pub fn window(args: &WindowArgs) -> Result<(), Failure> {
-    told(&args.good, &args.bad, &args.compare, find, ToString::to_string)
+    told(&args.good, &args.bad, &args.compare, false, find, ToString::to_string)
 }
 
-/// Replays both, and prints what is found out about them.
+/// Replays both, or as much of them as there is time for if some of it is good for something, and prints what is found out about them.
 fn told<T: Serialize>(
     good: &Path,
     bad: &Path,
     args: &CompareArgs,
+    is_some_good: bool,
     find: impl FnOnce(&mut Both<'_>) -> Replayed<T>,
     show: impl FnOnce(&T) -> String,
 ) -> Result<(), Failure> {
     let (good, bad) = (open(good, &args.identity)?, open(bad, &args.identity)?);
-    let tools = tools(&args.time)?;
+    let tools = tools_that_show(&args.time)?;
     let process = meant(&bad, &args.process)?;
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
-    let bar = progress("intervals");
     let which = Which { logs: [&good, &bad], bad: process, own: &args.own, any_build: args.other_build, until: None };
-    let both = Both::replay(&tools, which, jobs, |done, of| {
-        bar.set_length(of as u64);
-        bar.set_position(done as u64);
-    });
-    bar.finish_and_clear();
-    print(args.json, &find(&mut both?)?, show)
+    let instructions = instructions(&good, counterpart(&bad, process, &good, args.other_build)?)?;
+    tools.work.begin("replaying both", instructions + self::instructions(&bad, process)?, None);
+    let both = if is_some_good { Both::replay_some } else { Both::replay };
+    let mut both = both(&tools, which, jobs)?;
+    // Of one alone, there is nothing to compare.
+    if let Some(cut) = both.cut.filter(|cut| cut.intervals.contains(&0)) {
+        return Err(ReplayError::Over(cut.over).into());
+    }
+    tools.work.begin("comparing", 0, None);
+    let found = find(&mut both)?;
+    tools.work.end();
+    print(args.json, &found, show)
+}
+
+/// How many a process executed.
+fn instructions(log: &Log, pid: ProcessId) -> Result<u64, Failure> {
+    Ok(processes(log)?.into_iter().find(|process| process.id == pid).map_or(0, |process| process.instructions))
 }
 
 fn open(path: &Path, identity: &[PathBuf]) -> Result<Log, Failure> {

@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use bugnet_replay::work::Work;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::time::{ClockId, clock_gettime};
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::fs::{remove_dir_all, remove_file};
@@ -14,7 +15,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Child;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
@@ -28,13 +29,18 @@ const ATTEMPTS: usize = 100;
 /// then it goes on, and all ends a little later.
 const STANDSTILL: c_int = 10_000;
 
+/// What comes within so many milliseconds of the first Ctrl-C is the same one: `timeout`, and others that start commands, pass on what the terminal, or they
+/// themselves, have sent to all.
+const SAME: u64 = 200;
+
 /// Where the handler writes; negative while there is nothing.
 static TOLD: AtomicI32 = AtomicI32::new(-1);
 /// Whether a signal has come that ends all.
 static COMES: AtomicBool = AtomicBool::new(false);
-/// What a first Ctrl-C ends in place of all, so that what is known by then is told; as long as that is so.
+/// What a first Ctrl-C ends in place of all, so that what is known by then is told.
 static HEEDED: OnceLock<Work> = OnceLock::new();
-static HEEDS: AtomicBool = AtomicBool::new(false);
+/// When it came, in milliseconds; 0: not yet.
+static FIRST: AtomicU64 = AtomicU64::new(0);
 /// What there is, by numbers that go up. Whoever has been told of a signal keeps this for ever, so that nothing comes or goes any more.
 static ALL: Mutex<All> = Mutex::new(All { next: 0, things: BTreeMap::new() });
 
@@ -145,10 +151,10 @@ fn signals() -> libc::sigset_t {
 /// # Errors
 /// The system does not let one wait for signals.
 pub fn heed(work: &Work) -> Result<(), Failure> {
-    drop(ready()?);
     let heeded = HEEDED.get_or_init(|| work.clone());
     debug_assert!(heeded.over().is_none(), "there is one work");
-    HEEDS.store(true, Ordering::Relaxed);
+    // Whoever sees that signals are caught may send one.
+    drop(ready()?);
     Ok(())
 }
 
@@ -203,11 +209,14 @@ fn listen() -> Result<(), Failure> {
 /// that makes files.
 extern "C" fn on_signal(signal: c_int) {
     if signal == libc::SIGINT
-        && HEEDS.swap(false, Ordering::Relaxed)
         && let Some(work) = HEEDED.get()
     {
-        work.interrupt();
-        return;
+        let now = milliseconds();
+        match FIRST.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => return work.interrupt(),
+            Err(first) if now.saturating_sub(first) < SAME => return,
+            Err(_) => {}
+        }
     }
     COMES.store(true, Ordering::Relaxed);
     // SAFETY: a system call that a handler may make, with a byte that lives; and the place of the thread's `errno`, which is as it was when
@@ -219,6 +228,13 @@ extern "C" fn on_signal(signal: c_int) {
         stand_still();
         *errno = before;
     }
+}
+
+/// Milliseconds since the machine was started, and never 0.
+fn milliseconds() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    let whole = u64::try_from(now.tv_sec).unwrap_or_default().saturating_mul(1000);
+    whole.saturating_add(u64::try_from(now.tv_nsec).unwrap_or_default() / 1_000_000).max(1)
 }
 
 /// Ends all there is, the newest first, and then this process by the signal.

@@ -5,6 +5,7 @@ use crate::terminal;
 use bugnet_debugger::ServeError;
 use bugnet_format::FormatError;
 use bugnet_replay::ReplayError;
+use bugnet_replay::work::Over;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -21,6 +22,8 @@ pub const EXIT_INCOMPLETE: u8 = 5;
 pub const EXIT_ERRORS: u8 = 6;
 /// It cannot be done here.
 pub const EXIT_IMPOSSIBLE: u8 = 4;
+/// Ctrl-C came before anything was known: what shells give for SIGINT.
+pub const EXIT_INTERRUPTED: u8 = 130;
 
 /// Why a command that reads logs failed.
 #[derive(Debug, thiserror::Error)]
@@ -91,6 +94,7 @@ impl Failure {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Replay(ReplayError::Diverged { .. } | ReplayError::Contradiction { .. }) => EXIT_WRONG,
+            Self::Replay(ReplayError::Over(Over::Interrupted)) => EXIT_INTERRUPTED,
             Self::Replay(ReplayError::OutOfRange(_) | ReplayError::NotTraced { .. })
             | Self::NoPlace
             | Self::Identity { .. }
@@ -121,7 +125,12 @@ impl Failure {
             let _ = record::die_by(libc::SIGPIPE);
             return ExitCode::from(EXIT_IMPOSSIBLE);
         }
-        complain(self);
+        match self {
+            Self::Replay(ReplayError::Over(over)) => {
+                complain(&format!("{over}, before anything was known of what was asked"));
+            }
+            _ => complain(self),
+        }
         ExitCode::from(self.exit_code())
     }
 }
@@ -142,4 +151,17 @@ pub fn complain(message: &dyn std::fmt::Display) {
     use io::Write;
     let message = message.to_string();
     let _ = writeln!(io::stderr(), "bugnet: {}", terminal::plain(&message));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn ctrl_c_ends_with_the_status_of_its_signal() {
+        let over = |why| Failure::Replay(ReplayError::Over(why)).exit_code();
+        assert_eq!(i32::from(over(Over::Interrupted)), 128 + libc::SIGINT);
+        assert_eq!(over(Over::Late(Duration::ZERO)), EXIT_IMPOSSIBLE);
+    }
 }

@@ -27,11 +27,17 @@ pub fn tools(time: &TimeArg) -> Result<Tools, ReplayError> {
     Ok(tools)
 }
 
-/// The same for a command that takes long: it shows what it does, and tells what it knows where Ctrl-C ends it.
-pub fn tools_that_show(time: &TimeArg) -> Result<Tools, Failure> {
+/// The same for a command that takes long: it tells what it knows where Ctrl-C ends it.
+pub fn tools_that_tell(time: &TimeArg) -> Result<Tools, Failure> {
     let tools = tools(time)?;
-    tools.work.watch_by(Bar::new());
     heed(&tools.work)?;
+    Ok(tools)
+}
+
+/// The same for one that shows what it does by the instructions that it goes through.
+pub fn tools_that_show(time: &TimeArg) -> Result<Tools, Failure> {
+    let tools = tools_that_tell(time)?;
+    tools.work.watch_by(Bar::new());
     Ok(tools)
 }
 

@@ -9,6 +9,7 @@ use crate::next::quoted;
 use crate::terminal::output;
 use bugnet_analyses::memcheck::functions::{Function, parse};
 use bugnet_analyses::memcheck::{Options, Shown, memcheck as find};
+use bugnet_replay::ReplayError;
 use bugnet_replay::log::Log;
 use std::io::Write;
 use std::process::ExitCode;
@@ -30,6 +31,9 @@ pub fn memcheck(args: &MemcheckArgs) -> Result<ExitCode, Failure> {
     tools.work.begin("looking at accesses", cursor.end(), None);
     let report = find(&tools, &log, &mut cursor, &options)?;
     tools.work.end();
+    if let (0, Some(over)) = (report.counts.instructions, report.over) {
+        return Err(ReplayError::Over(over).into());
+    }
     let mut out = output(args.json);
     if args.json {
         serde_json::to_writer_pretty(&mut out, &report).map_err(std::io::Error::from)?;

@@ -3,10 +3,11 @@
 use crate::args::RacesArgs;
 use crate::at::open;
 use crate::failure::Failure;
-use crate::find_log::{find_log, tools};
+use crate::find_log::{find_log, tools_that_show};
 use crate::next::quoted;
-use crate::terminal::{output, progress};
+use crate::terminal::output;
 use bugnet_analyses::races::{Options, Report, Shown, races as find};
+use bugnet_replay::ReplayError;
 use bugnet_replay::log::Log;
 use std::io::Write;
 use std::num::NonZeroUsize;
@@ -15,17 +16,21 @@ use std::path::Path;
 /// Finds them, and shows them.
 pub fn races(args: &RacesArgs) -> Result<(), Failure> {
     let log = Log::open_source(find_log(&args.log)?)?;
-    let tools = tools(&args.time)?;
+    let tools = tools_that_show(&args.time)?;
     let mut cursor = open(&tools, &log, &args.process)?;
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
-    let bar = progress("intervals");
+    let end = cursor.end();
+    tools.work.begin("looking for memory that threads share", end, None);
     let options = Options { top: args.top, jobs, follow: args.follow, segments: args.segments };
     let found = find((&tools, &log), &mut cursor, options, |done, of| {
-        bar.set_length(of as u64);
-        bar.set_position(done as u64);
-    });
-    bar.finish_and_clear();
-    let found = found?;
+        if done == of {
+            tools.work.begin("looking at accesses", end, None);
+        }
+    })?;
+    tools.work.end();
+    if let (0, Some(over)) = (found.looked.instructions, found.over) {
+        return Err(ReplayError::Over(over).into());
+    }
     let mut out = output(args.json);
     if args.json {
         serde_json::to_writer_pretty(&mut out, &found).map_err(std::io::Error::from)?;

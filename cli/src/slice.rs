@@ -8,7 +8,7 @@ use crate::new_file::{check_page, make};
 use crate::next::quoted;
 use crate::terminal::output;
 use bugnet_analyses::slice::{
-    Asked, Detail, Options, PAGE_LINES, Question, Shown, ask, forward, html, report, slice as find,
+    Asked, Detail, Ended, Options, PAGE_LINES, Question, Shown, ask, forward, html, report, slice as find,
 };
 use bugnet_format::types::Tid;
 use bugnet_replay::ReplayError;
@@ -43,8 +43,13 @@ pub fn slice(args: &SliceArgs) -> Result<(), Failure> {
     let find = if args.forward { forward } else { find };
     tools.work.begin("following the value", 0, None);
     let found = find(&tools, &log, cursor.pid(), &asked.criterion, &options)?;
+    // Whether no instruction made it is not known then.
+    if let (0, Ended::Over(over)) = (found.graph.count, found.ended) {
+        return Err(ReplayError::Over(over).into());
+    }
     let page = if args.html.is_some() { PAGE_LINES } else { 0 };
-    let detail = Detail { is_full: args.full.is_some(), is_forward: args.forward, values: args.lines.max(page) };
+    let (values, folds) = (args.lines.max(page), !args.instructions);
+    let detail = Detail { is_full: args.full.is_some(), is_forward: args.forward, values, folds };
     tools.work.end();
     let report = report(&log, &mut cursor, &mut symbols, &asked, &found, detail)?;
     if let Some(path) = &args.html {
@@ -61,7 +66,7 @@ pub fn slice(args: &SliceArgs) -> Result<(), Failure> {
     } else {
         notes.iter().try_for_each(|note| writeln!(out, "{note}"))?;
         write!(out, "{}", Shown { report: &report, lines: args.lines, instructions: args.instructions })?;
-        args.html.iter().try_for_each(|path| writeln!(out, "{} shows it as a graph", path.display()))?;
+        args.html.iter().try_for_each(|path| writeln!(out, "{} shows it as a page", path.display()))?;
     }
     Ok(out.flush()?)
 }

@@ -3,16 +3,18 @@
 use crate::args::{SliceKind, StatsArgs, ValueArgs};
 use crate::at::open;
 use crate::failure::Failure;
-use crate::find_log::{find_log, tools};
+use crate::find_log::{find_log, tools_that_tell};
 use crate::new_file::{check_page, make};
 use crate::processes::selected;
 use crate::slice::asked;
 use crate::terminal::{output, progress};
 use bugnet_analyses::slice::{Options, slice};
 use bugnet_analyses::stats::{Report, Stats, html, stats as count};
+use bugnet_replay::ReplayError;
 use bugnet_replay::log::{Log, Selection};
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
+use bugnet_replay::work::Over;
 use std::io::Write;
 use std::num::NonZeroUsize;
 
@@ -24,7 +26,7 @@ pub fn stats(args: &StatsArgs) -> Result<(), Failure> {
     }
     args.html.as_deref().map_or(Ok(()), check_page)?;
     let log = Log::open_source(find_log(&args.log)?)?;
-    let tools = tools(&args.time)?;
+    let tools = tools_that_tell(&args.time)?;
     let processes = selected(&log, &args.process)?;
     let selection = Selection { processes, tid: args.thread, intervals: args.intervals.clone() };
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);
@@ -35,9 +37,13 @@ pub fn stats(args: &StatsArgs) -> Result<(), Failure> {
     });
     bar.finish_and_clear();
     let mut stats = stats?;
-    let notes = match args.slice {
-        Some(kind) => add_slice(args, kind, &tools, &log, &mut stats)?,
-        None => Vec::new(),
+    let notes = match (args.slice, stats.cut) {
+        (Some(_), Some(cut)) => vec![not_sliced(cut.over)],
+        (Some(kind), None) => match add_slice(args, kind, &tools, &log, &mut stats) {
+            Err(Failure::Replay(ReplayError::Over(over))) => vec![not_sliced(over)],
+            notes => notes?,
+        },
+        (None, _) => Vec::new(),
     };
     if let Some(path) = &args.html {
         let page =
@@ -54,6 +60,11 @@ pub fn stats(args: &StatsArgs) -> Result<(), Failure> {
         args.html.iter().try_for_each(|path| writeln!(out, "{} draws it over time", path.display()))?;
     }
     Ok(out.flush()?)
+}
+
+/// Nobody knows what the value follows from.
+fn not_sliced(over: Over) -> String {
+    format!("{over}, before it was looked for what the value follows from")
 }
 
 /// Says how much of each interval a value follows from; returns what whoever asked should know.

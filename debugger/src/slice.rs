@@ -48,7 +48,7 @@ impl Debuggee<'_> {
         // It replays in processes of its own: where that fails, all is well here.
         let found = slice(self.tools, self.log, self.pid(), &asked.criterion, &options)
             .map_err(|error| ReplayError::OutOfRange(error.to_string()))?;
-        let detail = Detail { is_full: wanted.is_full, is_forward: false, values: LINES };
+        let detail = Detail { is_full: wanted.is_full, is_forward: false, values: LINES, folds: true };
         let report = report(self.log, &mut self.cursor, &mut self.symbols, &asked, &found, detail)?;
         Ok(Shown { report: &report, lines: LINES, instructions: false }.to_string())
     }

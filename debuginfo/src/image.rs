@@ -260,6 +260,11 @@ impl Image {
         self.code.iter().filter_map(move |symbol| Some((symbol.address, *plain(symbol)?)))
     }
 
+    /// Where functions begin that have a symbol, ascending.
+    pub fn function_starts(&self) -> impl Iterator<Item = u64> {
+        self.code.iter().map(|symbol| symbol.address)
+    }
+
     /// The names of the functions of the symbol tables, without parameters.
     pub(crate) fn code_names(&self) -> impl Iterator<Item = String> {
         let plain = |symbol: &Symbol| {

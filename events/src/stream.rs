@@ -3,11 +3,11 @@
 use crate::code::Blocks;
 use bugnet_format::frame::Interval;
 use bugnet_format::types::Position;
-use bugnet_replay::Result;
 use bugnet_replay::log::{IntervalId, Log};
-use bugnet_replay::pool;
 use bugnet_replay::tools::Tools;
 use bugnet_replay::trace::{Chunk, Tracer};
+use bugnet_replay::work::Over;
+use bugnet_replay::{ReplayError, Result, pool};
 use std::num::NonZeroUsize;
 
 /// Something that is found out from all that was executed.
@@ -68,11 +68,26 @@ pub fn run<A: Analysis>(
     intervals: &[IntervalId],
     jobs: NonZeroUsize,
     analysis: &mut A,
-    mut progress: impl FnMut(usize),
+    progress: impl FnMut(usize),
 ) -> Result<()> {
+    run_some(tools, log, intervals, jobs, analysis, progress)?.map_or(Ok(()), |over| Err(ReplayError::Over(over)))
+}
+
+/// The same, as far as there is time: says why the work was over before the last interval, if it was. Those that were done by then are the first ones.
+///
+/// # Errors
+/// As [`run`], but for that.
+pub fn run_some<A: Analysis>(
+    tools: &Tools,
+    log: &Log,
+    intervals: &[IntervalId],
+    jobs: NonZeroUsize,
+    analysis: &mut A,
+    mut progress: impl FnMut(usize),
+) -> Result<Option<Over>> {
     let mut parts = Vec::new();
     let shared = &*analysis;
-    pool::in_order(
+    let ran = pool::in_order(
         intervals,
         jobs,
         |worker: &mut Worker, id| -> Result<A::Part> { worker.run((tools, log), (*id, &log.interval(*id)?), shared) },
@@ -81,9 +96,13 @@ pub fn run<A: Analysis>(
             progress(parts.len());
             Ok(())
         },
-    )?;
+    );
+    let over = match ran {
+        Err(ReplayError::Over(over)) => Some(over),
+        ran => ran.map(|()| None)?,
+    };
     for (id, part) in parts {
         analysis.join(id, part);
     }
-    Ok(())
+    Ok(over)
 }

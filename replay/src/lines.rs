@@ -60,6 +60,7 @@ impl Marker {
     /// # Errors
     /// The interval goes otherwise than recorded, or the process is lost.
     pub fn run_to(&mut self, until: Option<Position>) -> Result<Option<Lines>> {
+        let before = self.session.position();
         let stop = match until {
             Some(until) => self.session.run_to(until)?,
             None => self.session.run_to_end()?,
@@ -67,6 +68,8 @@ impl Marker {
         if let Stop::Divergence { what, .. } = stop {
             return Err(self.session.diverged(what));
         }
+        let executed = self.session.position().0.saturating_sub(before.0);
+        self.session.process().work().did(executed);
         let (process, mut all) = (self.session.process(), Lines::default());
         let mut from = 0;
         loop {

@@ -48,6 +48,8 @@ struct Shared {
     is_interrupted: AtomicBool,
     /// Whether it goes on nevertheless.
     is_resumed: AtomicBool,
+    /// Whether it does nothing but tell what it knows.
+    is_telling: AtomicBool,
     limit: Mutex<Option<(Instant, Duration)>>,
     done: AtomicU64,
     watch: OnceLock<Box<dyn Watch>>,
@@ -63,6 +65,7 @@ impl Work {
     pub fn begin(&self, what: &str, of: u64, time: Option<Duration>) {
         *self.limit() = time.and_then(|time| Some((Instant::now().checked_add(time)?, time)));
         self.0.done.store(0, Ordering::Relaxed);
+        self.0.is_telling.store(false, Ordering::Relaxed);
         self.watch(|watch| watch.begins(what, of));
     }
 
@@ -80,7 +83,8 @@ impl Work {
     /// Why it is over, if it is.
     #[must_use]
     pub fn over(&self) -> Option<Over> {
-        if self.is_interrupted() && !self.0.is_resumed.load(Ordering::Relaxed) {
+        let goes_on = self.0.is_resumed.load(Ordering::Relaxed) || self.0.is_telling.load(Ordering::Relaxed);
+        if self.is_interrupted() && !goes_on {
             return Some(Over::Interrupted);
         }
         let late = |(until, time): (Instant, Duration)| (Instant::now() >= until).then_some(Over::Late(time));
@@ -108,6 +112,12 @@ impl Work {
         self.0.is_resumed.fetch_or(self.is_interrupted(), Ordering::Relaxed);
     }
 
+    /// What is known is told from here on, until something begins: whoever interrupts that wants what comes anyway.
+    pub fn tell(&self) {
+        *self.limit() = None;
+        self.0.is_telling.store(true, Ordering::Relaxed);
+    }
+
     /// While the guard lives, nothing is late: something is done that is not for this alone.
     #[must_use]
     pub fn without_limit(&self) -> WithoutLimit<'_> {
@@ -115,9 +125,9 @@ impl Work {
         WithoutLimit { work: self, left }
     }
 
-    /// Nothing takes long any more.
+    /// Nothing takes long any more: what is known is told.
     pub fn end(&self) {
-        *self.limit() = None;
+        self.tell();
         self.watch(|watch| watch.ends());
     }
 
@@ -167,5 +177,16 @@ mod tests {
         assert_eq!(work.over(), Some(Over::Late(Duration::ZERO)));
         work.begin("nothing", 0, Some(Duration::from_secs(1 << 30)));
         assert_eq!(work.over(), None);
+    }
+
+    #[test]
+    fn what_is_known_is_told_whoever_interrupts_that() {
+        let work = Work::default();
+        work.begin("nothing", 0, Some(Duration::ZERO));
+        work.tell();
+        work.interrupt();
+        assert_eq!(work.over(), None);
+        work.begin("nothing", 0, None);
+        assert_eq!(work.over(), Some(Over::Interrupted));
     }
 }

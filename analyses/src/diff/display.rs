@@ -1,6 +1,7 @@
 //! What tells two runs apart, as text.
 
 use super::{At, Decided, Diff, Number, Only, OnlyOne, Parted, Returned, Threads};
+use crate::runs::both::Cut;
 use crate::runs::scene::Spot;
 use crate::runs::side::Ran;
 use crate::runs::values::Differing;
@@ -122,8 +123,8 @@ fn decided(columns: &mut Columns, decided: &Decided) {
     }
 }
 
-/// A place at which threads part, in full.
-pub fn parted(f: &mut Formatter<'_>, parted: &Parted, [good_end, bad_end]: [&str; 2]) -> Result {
+/// A place at which threads part, in full; what comes behind may not have been looked at.
+pub fn parted(f: &mut Formatter<'_>, parted: &Parted, [good_end, bad_end]: [&str; 2], is_cut: bool) -> Result {
     if let Some(text) = &parted.text {
         writeln!(f, "    {text}")?;
     }
@@ -148,6 +149,7 @@ pub fn parted(f: &mut Formatter<'_>, parted: &Parted, [good_end, bad_end]: [&str
     write!(f, "{columns}")?;
     match &parted.again {
         Some(again) => writeln!(f, "  They come together again in {again}.")?,
+        None if is_cut => writeln!(f, "  Whether they come together again is not known.")?,
         None => writeln!(f, "  They do not come together again.")?,
     }
     let library =
@@ -204,24 +206,30 @@ fn only(f: &mut Formatter<'_>, who: &str, only: &OnlyOne, top: usize) -> Result 
     list(f, &format!("Functions of libraries that only {who} ran"), library_functions, top)
 }
 
-fn threads(f: &mut Formatter<'_>, pair: &Threads, ends: [&str; 2], top: usize) -> Result {
+fn threads(f: &mut Formatter<'_>, pair: &Threads, ends: [&str; 2], (top, is_cut): (usize, bool)) -> Result {
     match pair.first() {
         Some(first) => {
             writeln!(f, "They first part {}:", at(first))?;
-            parted(f, first, ends)?;
+            parted(f, first, ends, is_cut)?;
+        }
+        None if is_cut => {
+            writeln!(f, "They go the same way through the program's own code, as far as that was looked at.")?
         }
         None => writeln!(f, "They go the same way through the program's own code, from its start to its end.")?,
     }
     if !pair.values.is_empty() {
         writeln!(f, "\nThe first stores of other values, in what both do:")?;
         pair.values.iter().try_for_each(|store| stored(f, store))?;
+    } else if let Some(over) = pair.values_over {
+        writeln!(f, "\nWhich stores store other values was not looked at to the end: {over}.")?;
     } else if pair.values_gave_up {
         writeln!(f, "\nMany stores differ that are addresses; whether others do is not known.")?;
     }
     pair.returned.iter().try_for_each(|call| returned(f, call))?;
     if let Some(last) = pair.last.as_ref().filter(|_| !pair.parted.is_empty()) {
-        writeln!(f, "\nThey part for good {}:", at(last))?;
-        parted(f, last, ends)?;
+        let for_good = if is_cut { "in the end, as far as that was looked at," } else { "for good" };
+        writeln!(f, "\nThey part {for_good} {}:", at(last))?;
+        parted(f, last, ends, is_cut)?;
     }
     if pair.places > 0 {
         let times = if pair.times == 1 { "once".into() } else { format!("{} times", HumanCount(pair.times)) };
@@ -251,19 +259,20 @@ impl Display for Report<'_> {
         let ends = [ended(good), ended(bad)].map(|end| format!("ends: {end}"));
         let ends = ends.each_ref().map(String::as_str);
         let is_alone = diff.threads.len() == 1 && diff.only_good_threads.is_empty() && diff.only_bad_threads.is_empty();
-        let (part, same): (Vec<&Threads>, Vec<_>) =
-            diff.threads.iter().partition(|pair| pair.first().is_some() || !pair.values.is_empty());
+        let tells = |pair: &&Threads| pair.first().is_some() || !pair.values.is_empty() || pair.values_over.is_some();
+        let (part, same): (Vec<&Threads>, Vec<_>) = diff.threads.iter().partition(tells);
         for pair in &part {
             writeln!(f)?;
             if !is_alone {
                 writeln!(f, "Thread {} of GOOD and {} of BAD:", pair.good, pair.bad)?;
             }
-            threads(f, pair, ends, *top)?;
+            threads(f, pair, ends, (*top, diff.cut.is_some()))?;
         }
-        if part.is_empty() {
+        if part.is_empty() && diff.cut.is_none() {
             writeln!(f, "\nThey go the same way through the program's own code, and store the same values.")?;
         } else if !same.is_empty() {
-            writeln!(f, "\n{} more threads do the same in both runs.", same.len())?;
+            let (threads, do_it) = if same.len() == 1 { ("thread", "does") } else { ("threads", "do") };
+            writeln!(f, "\n{} more {threads} {do_it} the same in both runs.", same.len())?;
         }
         for (who, alone) in [("GOOD", &diff.only_good_threads), ("BAD", &diff.only_bad_threads)] {
             if !alone.is_empty() {
@@ -272,6 +281,12 @@ impl Display for Report<'_> {
             }
         }
         only(f, "BAD", &diff.only_bad, *top)?;
-        only(f, "GOOD", &diff.only_good, *top)
+        only(f, "GOOD", &diff.only_good, *top)?;
+        let Some(Cut { over, intervals: [good, bad], of: [of_good, of_bad] }) = diff.cut else { return Ok(()) };
+        writeln!(
+            f,
+            "\n{over}: {good} of {of_good} intervals of GOOD were looked at, and {bad} of {of_bad} of BAD. What lies behind is not known, nor what only one \
+             of them ran."
+        )
     }
 }

@@ -124,6 +124,7 @@ pub fn memcheck(tools: &Tools, log: &Log, cursor: &mut Cursor<'_>, options: &Opt
     let checked = checker.check().and_then(|()| checker.undefined.as_mut().map_or(Ok(()), Undefined::check));
     unless_over(checked)?;
     let over = tools.work.over();
+    tools.work.tell();
     if over.is_some() {
         tools.work.resume();
         checker.cursor.begin_anew()?;

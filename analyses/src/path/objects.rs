@@ -156,7 +156,7 @@ impl Objects {
 }
 
 /// Where a file has its procedure linkage tables, from its start as it is mapped; none where its sections are not known.
-fn stubs(file: &[u8]) -> Vec<Range<u64>> {
+pub fn stubs(file: &[u8]) -> Vec<Range<u64>> {
     let Ok(file) = object::File::parse(file) else { return Vec::new() };
     let Some(start) = file.segments().map(|segment| segment.address()).min() else { return Vec::new() };
     let is_table = |name: &str| name == ".plt" || name.starts_with(".plt.");

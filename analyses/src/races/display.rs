@@ -12,8 +12,14 @@ pub struct Shown<'a>(pub &'a Report);
 
 impl Display for Shown<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let Report { races, violations, unfollowed, looked, passed, .. } = self.0;
+        let Report { races, violations, unfollowed, looked, passed, over, .. } = self.0;
         unfollowed.iter().try_for_each(|what| writeln!(f, "Not followed: {what}.\n"))?;
+        if let Some(over) = over.filter(|_| looked.instructions == 0) {
+            return writeln!(
+                f,
+                "{over}, before it was known which memory threads share: whether there are races is not known"
+            );
+        }
         if looked.instructions == 0 {
             return writeln!(
                 f,
@@ -36,12 +42,16 @@ impl Display for Shown<'_> {
         };
         writeln!(
             f,
-            "{} and {}, of {} threads in {} instructions",
+            "{} and {}, of {} threads in {}{} instructions",
             count(races.len(), self.0.more_races, ["race", "races"]),
             count(violations.len(), self.0.more_violations, ["atomicity violation", "atomicity violations"]),
             self.0.threads,
+            if over.is_some() { "the first " } else { "" },
             looked.instructions
         )?;
+        if let Some(over) = over {
+            writeln!(f, "{over}: what lies behind these instructions was not looked at")?;
+        }
         writeln!(
             f,
             "looked at: {} accesses of lines that threads share, of which {} are atomic or of words that are accessed atomically",

@@ -45,6 +45,7 @@ use bugnet_replay::log::{IntervalId, Log};
 use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
 use bugnet_replay::trace::Wanted;
+use bugnet_replay::work::Over;
 use bugnet_replay::{ReplayError, Result};
 use channels::Channels;
 use first::{Lines, Shared};
@@ -83,7 +84,7 @@ pub struct Options {
 }
 
 /// Finds the races and atomicity violations of the process that a cursor is on. `progress` is called with how many intervals are done at first, and how
-/// many there are.
+/// many there are. Where the work is over before its end, what is known by then is told.
 ///
 /// # Errors
 /// The log cannot be read, replayed or traced; its order contradicts itself.
@@ -101,18 +102,29 @@ pub fn races(
     }
     let all = intervals.len();
     let how = (options.jobs, options.follow);
-    let shared = first::look((tools, log), &intervals, &Modules::new(log, pid)?, how, |done| progress(done, all))?;
-    let found =
-        Search { tools, log, told: !options.follow, jobs: options.jobs }.find(cursor, times, shared, options.segments);
-    let watch = match found {
+    let threads = times.len();
+    let shared = first::look((tools, log), &intervals, &Modules::new(log, pid)?, how, |done| progress(done, all));
+    let search = Search { tools, log, told: !options.follow, jobs: options.jobs };
+    let (watch, over) = match shared.and_then(|shared| search.find(cursor, times, shared, options.segments)) {
         // What was found up to there is of no use.
         Err(ReplayError::NotTraced { .. }) if !options.follow => {
             return races((tools, log), cursor, Options { follow: true, ..options }, progress);
         }
+        Err(ReplayError::Over(over)) => {
+            tools.work.resume();
+            cursor.begin_anew()?;
+            return Ok(Report::nothing(pid, threads, over));
+        }
         found => found?,
     };
+    if over.is_some() {
+        tools.work.resume();
+        cursor.begin_anew()?;
+    }
+    tools.work.tell();
     let mut symbols = Symbolizer::new(log, pid)?;
     let mut report = report::report(log, cursor, &mut symbols, &watch, options.top)?;
+    report.over = over;
     if go::is_there(log, pid)? {
         let is_own = |side: &Side| !go::is_runtimes(side.spot.function.as_deref());
         report.races.retain(|race| is_own(&race.first) && is_own(&race.second));
@@ -141,8 +153,15 @@ struct Recorded {
 }
 
 impl Search<'_> {
-    /// Goes through what all threads did: once, with each access of what they share; or, if these are many, for the order of segments first.
-    fn find(self, cursor: &mut Cursor<'_>, times: Times, shared: Shared, segments_first: bool) -> Result<Watch> {
+    /// Goes through what all threads did: once, with each access of what they share; or, if these are many, for the order of segments first. Says why the
+    /// work was over before its end, if it was.
+    fn find(
+        self,
+        cursor: &mut Cursor<'_>,
+        times: Times,
+        shared: Shared,
+        segments_first: bool,
+    ) -> Result<(Watch, Option<Over>)> {
         let (log, pid) = (self.log, cursor.pid());
         let births = Births::new(log, &times, cursor)?;
         let is_shared = !shared.lines.is_empty();
@@ -169,11 +188,9 @@ impl Search<'_> {
             if may_be_few {
                 watch.try_for(MANY_ACCESSES);
             }
-            if is_shared {
-                self.walk(cursor, &wanted, &mut watch)?;
-            }
-            if !(may_be_few && watch.has_given_up()) {
-                return Ok(watch);
+            let over = if is_shared { self.walk(cursor, &wanted, &mut watch)? } else { None };
+            if over.is_some() || !(may_be_few && watch.has_given_up()) {
+                return Ok((watch, over));
             }
         }
         self.find_by_segments(cursor, &recorded, shared, &likely)
@@ -187,7 +204,7 @@ impl Search<'_> {
         recorded: &Recorded,
         mut shared: Shared,
         likely: &Lines,
-    ) -> Result<Watch> {
+    ) -> Result<(Watch, Option<Over>)> {
         let segments = std::mem::take(&mut shared.segments);
         // What orders threads is accessed atomically.
         let mut followed = shared.words.lines(&shared.lines);
@@ -198,16 +215,24 @@ impl Search<'_> {
         }
         let (mut watch, wanted) = self.watch(cursor, recorded, shared.of(followed.clone()))?;
         watch.look_for_order(Spans::new(&watch.times, &segments), shared.lines.without(&followed));
-        self.walk(cursor, &wanted, &mut watch)?;
-        let left = self.left(&mut watch, segments)?;
+        if let Some(over) = self.walk(cursor, &wanted, &mut watch)? {
+            return Ok((watch, Some(over)));
+        }
+        let left = match self.left(&mut watch, segments) {
+            Err(ReplayError::Over(over)) => return Ok((watch, Some(over))),
+            left => left?,
+        };
         if !left.is_empty() {
             followed.add(&left);
-            let wanted;
-            (watch, wanted) = self.watch(cursor, recorded, shared.of(followed.clone()))?;
-            self.walk(cursor, &wanted, &mut watch)?;
+            let (mut again, wanted) = self.watch(cursor, recorded, shared.of(followed.clone()))?;
+            // What was gone through to its end tells more.
+            if let Some(over) = self.walk(cursor, &wanted, &mut again)? {
+                return Ok((watch, Some(over)));
+            }
+            watch = again;
         }
         watch.found.looked.ordered_lines = shared.lines.without(&followed).count();
-        Ok(watch)
+        Ok((watch, None))
     }
 
     /// The lines that were not looked at of which accesses may be in no order.
@@ -241,10 +266,15 @@ impl Search<'_> {
         Ok((watch, wanted))
     }
 
-    fn walk(self, cursor: &mut Cursor<'_>, wanted: &Wanted, watch: &mut Watch) -> Result<()> {
+    /// Goes through what all threads did, up to the end, or to where the work is over.
+    fn walk(self, cursor: &mut Cursor<'_>, wanted: &Wanted, watch: &mut Watch) -> Result<Option<Over>> {
         let (pid, behind) = (cursor.pid(), watch.channels.behind(&watch.times));
         cursor.seek(Seek::Start)?;
-        walk_behind(self.tools, self.log, pid, (cursor.place(), &behind), &Arc::new(wanted.clone()), watch)
+        let wanted = Arc::new(wanted.clone());
+        match walk_behind(self.tools, self.log, pid, (cursor.place(), &behind), &wanted, watch) {
+            Err(ReplayError::Over(over)) => Ok(Some(over)),
+            walked => walked.map(|()| None),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use bugnet_replay::Result;
 use bugnet_replay::cursor::{Cursor, Place};
 use bugnet_replay::log::Log;
 use bugnet_replay::symbols::Symbolizer;
+use bugnet_replay::work::Over;
 use hashbrown::HashMap;
 use serde::Serialize;
 
@@ -36,6 +37,27 @@ pub struct Report {
     pub looked: Looked,
     /// Pairs of accesses with another thread in between that are no violation.
     pub passed: Passed,
+    /// Why not all was looked at, if so: what lies behind the instructions is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over: Option<Over>,
+}
+
+impl Report {
+    /// The work was over before anything was known.
+    pub(super) fn nothing(pid: ProcessId, threads: usize, over: Over) -> Self {
+        Self {
+            pid,
+            threads,
+            unfollowed: Vec::new(),
+            races: Vec::new(),
+            more_races: 0,
+            violations: Vec::new(),
+            more_violations: 0,
+            looked: Looked::default(),
+            passed: Passed::default(),
+            over: Some(over),
+        }
+    }
 }
 
 /// Why a race may do no harm. It is inferred from what happened in the recording.
@@ -174,6 +196,7 @@ pub(super) fn report(
         violations,
         looked: found.looked,
         passed: watch.pairs.passed,
+        over: None,
     })
 }
 

@@ -1,15 +1,17 @@
 //! Two runs of a program: what each executed, with their threads side by side.
 
-use super::side::{Side, counterpart};
+use super::side::{Recorded, Side, counterpart};
 use crate::path::align::{Alignment, align};
-use crate::path::collect::{Executed, collect};
+use crate::path::collect::{Collected, Executed, collect};
 use crate::path::objects::Code;
 use crate::path::trail::{Numbers, Trail};
 use bugnet_format::types::{IntervalNo, ProcessId, Tid};
-use bugnet_replay::Result;
 use bugnet_replay::births::births;
 use bugnet_replay::log::{Log, ThreadId};
 use bugnet_replay::tools::Tools;
+use bugnet_replay::work::Over;
+use bugnet_replay::{ReplayError, Result};
+use serde::Serialize;
 use std::num::NonZeroUsize;
 
 /// The right run, and the wrong one.
@@ -31,6 +33,19 @@ pub struct Both<'a> {
     pub is_other_build: bool,
     /// Threads that only one of the runs has.
     pub alone: [Vec<Tid>; 2],
+    /// Why not all of both was looked at, if so.
+    pub cut: Option<Cut>,
+}
+
+/// What was looked at of two runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Cut {
+    /// Why it was no more.
+    pub over: Over,
+    /// Intervals of each that were looked at.
+    pub intervals: [usize; 2],
+    /// How many there are.
+    pub of: [usize; 2],
 }
 
 /// Two runs.
@@ -49,16 +64,20 @@ pub struct Which<'a> {
 }
 
 impl<'a> Both<'a> {
-    /// Replays both, `jobs` intervals at a time. `progress` is called with how many intervals are done, and how many there are.
+    /// Replays both, `jobs` intervals at a time.
     ///
     /// # Errors
     /// The logs are of different programs, or cannot be replayed.
-    pub fn replay(
-        tools: &'a Tools,
-        which: Which<'a>,
-        jobs: NonZeroUsize,
-        mut progress: impl FnMut(usize, usize),
-    ) -> Result<Self> {
+    pub fn replay(tools: &'a Tools, which: Which<'a>, jobs: NonZeroUsize) -> Result<Self> {
+        let both = Self::replay_some(tools, which, jobs)?;
+        both.cut.map_or(Ok(both), |cut| Err(ReplayError::Over(cut.over)))
+    }
+
+    /// The same, as far as there is time; what is done with it is not limited any more.
+    ///
+    /// # Errors
+    /// As [`Self::replay`].
+    pub fn replay_some(tools: &'a Tools, which: Which<'a>, jobs: NonZeroUsize) -> Result<Self> {
         let Which { logs, bad, own, any_build, until } = which;
         let pids = [counterpart(logs[BAD], bad, logs[GOOD], any_build)?, bad];
         let mut sides =
@@ -71,16 +90,27 @@ impl<'a> Both<'a> {
             let other = (&bad.recorded.objects, logs[BAD], bad.run.program.as_str());
             good.recorded.objects.is_build_of(logs[GOOD], &good.run.program, other)?;
         }
-        let (of_good, of_bad) = (sides[GOOD].recorded.count(), sides[BAD].recorded.count());
+        let recorded = [&sides[GOOD].recorded, &sides[BAD].recorded];
+        let of = recorded.map(Recorded::count);
         let mut codes = Numbers::default();
-        progress(0, of_good + of_bad);
-        let mut executed = |side: usize, before: usize| {
-            collect(&sides[side].recorded, &mut codes, jobs, |done| progress(before + done, of_good + of_bad))
-        };
-        let executed = [executed(GOOD, 0)?, executed(BAD, of_good)?];
+        let Collected { executed, intervals, over } = collect(recorded, &mut codes, jobs)?;
+        let cut = over.map(|over| Cut { over, intervals, of });
         let born = |side: &Side<'_>| births(side.recorded.log, side.recorded.pid);
-        let (threads, alone) = pairs([&born(&sides[GOOD])?, &born(&sides[BAD])?], &executed);
-        Ok(Self { sides, executed, codes, threads, is_other_build: any_build, alone })
+        let (threads, mut alone) = pairs([&born(&sides[GOOD])?, &born(&sides[BAD])?], &executed);
+        if cut.is_some() {
+            // Those of the other run may not have been looked at.
+            alone = [Vec::new(), Vec::new()];
+        }
+        Ok(Self { sides, executed, codes, threads, is_other_build: any_build, alone, cut })
+    }
+
+    /// Goes on with what there is, where the work was over: the first one to say so says why.
+    ///
+    /// # Errors
+    /// The cursors cannot begin anew.
+    pub fn resume(&mut self) -> Result<()> {
+        self.sides[GOOD].recorded.tools.work.resume();
+        self.sides.iter_mut().try_for_each(|side| side.cursor.begin_anew())
     }
 
     /// The paths of a pair of threads.

@@ -7,7 +7,7 @@ use bugnet_format::types::Addr;
 use bugnet_replay::Result;
 use bugnet_replay::backtrace::Frame;
 use bugnet_replay::crash::{Variable, is_system, is_system_source, moment};
-use bugnet_replay::symbols::{SourceFrame, Symbolizer};
+use bugnet_replay::symbols::{Place, SourceFrame, Symbolizer};
 use serde::Serialize;
 
 /// A place in the code.
@@ -33,7 +33,11 @@ impl Spot {
 
     /// The same, of what is inlined there what is neither from the system's sources nor from others that are not meant, by the file.
     pub fn outside(symbols: &mut Symbolizer, at: u64, is_other: impl Fn(&str) -> bool) -> Self {
-        let place = symbols.lookup(Addr(at));
+        Self::in_place(symbols.lookup(Addr(at)), is_other)
+    }
+
+    /// The same, of a place that was looked up.
+    pub fn in_place(place: Place, is_other: impl Fn(&str) -> bool) -> Self {
         let is_users =
             |source: &&SourceFrame| source.file.as_ref().is_some_and(|file| !is_system_source(file) && !is_other(file));
         let source = place.source.iter().find(is_users).or(place.source.first()).cloned();

@@ -3,6 +3,7 @@
 use super::Touched;
 use super::report::{Line, Report, Value};
 use crate::names::brief;
+use crate::runs::scene::Spot;
 use std::fmt::{Display, Formatter, Result};
 
 /// Lines, and origins, that are shown.
@@ -34,17 +35,15 @@ impl Display for Shown<'_> {
         } else {
             writeln!(f, "Made by, the last first (each line as it was executed last for it):")?;
         }
-        let mut hidden: Option<(usize, u64, &str)> = None;
+        let mut hidden: Option<(usize, &Line)> = None;
         let mut shown = 0;
         for line in lines {
             if shown == self.lines {
                 break;
             }
-            // Steps within a library whose lines nobody knows are one.
-            if line.is_system && line.text.is_none() && !self.instructions {
-                let name = line.function.as_deref().unwrap_or("a library");
-                let (count, times, _) = hidden.unwrap_or((0, 0, name));
-                hidden = Some((count + 1, times + line.times, name));
+            if line.is_librarys() && !self.instructions {
+                let (count, first) = hidden.unwrap_or((0, line));
+                hidden = Some((count + 1, first));
                 continue;
             }
             show_hidden(f, hidden.take())?;
@@ -95,13 +94,25 @@ fn share(part: u64, all: u64) -> String {
     if percent >= 0.1 { format!("{percent:.1} %") } else { format!("{percent:.1e} %") }
 }
 
-fn show_hidden(f: &mut Formatter<'_>, hidden: Option<(usize, u64, &str)>) -> Result {
-    match hidden {
-        None => Ok(()),
-        Some((1, _, name)) => writeln!(f, "  {:<22} {}", "", brief(name)),
-        Some((count, _, name)) => {
-            writeln!(f, "  {:<22} {} and {} more functions of libraries", "", brief(name), count - 1)
-        }
+/// Steps within libraries, of which the first is named.
+fn show_hidden(f: &mut Formatter<'_>, hidden: Option<(usize, &Line)>) -> Result {
+    let Some((count, first)) = hidden else { return Ok(()) };
+    let name = first.function.as_deref().map_or_else(|| "a library".to_owned(), brief);
+    let more = match count - 1 {
+        0 => String::new(),
+        1 => " and 1 more function of libraries".to_owned(),
+        more => format!(" and {more} more functions of libraries"),
+    };
+    let from = first.called_from.as_ref().map_or_else(String::new, |from| format!(", called {}", at(from)));
+    writeln!(f, "  {:<22} {name}{more}{from}", "")
+}
+
+/// Where a call is, as lines of the slice say where they are.
+fn at(spot: &Spot) -> String {
+    let function = spot.function.as_deref().map_or_else(|| "?".to_owned(), brief);
+    match (&spot.file, spot.line) {
+        (Some(file), Some(line)) => format!("at {}:{line} in {function}", file.rsplit('/').next().unwrap_or(file)),
+        _ => format!("in {function}"),
     }
 }
 

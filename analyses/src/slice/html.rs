@@ -1,4 +1,4 @@
-//! A slice as a page: its lines as a graph to walk through.
+//! A slice as a page: its lines as a list, and as a graph to walk through. What belongs to libraries is folded in both.
 
 use super::report::{From, Line, Report, Value};
 use crate::page::page;
@@ -6,7 +6,7 @@ use bugnet_replay::crash::Sources;
 use bugnet_replay::symbols::Symbolizer;
 use serde::Serialize;
 
-/// Lines of a slice that a page shows; more of them say less.
+/// Lines of a slice that a page shows, of the program's own and of libraries each; more of them say less.
 pub const PAGE_LINES: usize = 200;
 /// Lines of source text before and behind each.
 const AROUND: u32 = 4;
@@ -20,13 +20,14 @@ struct Shown<'a> {
     place: String,
     command: String,
     full: bool,
-    /// Lines in all.
-    of: usize,
+    forward: bool,
+    /// Lines in all: the program's own, and those of libraries.
+    of: [usize; 2],
     executed: u64,
     walked: u64,
     ended: &'a str,
     notes: &'a [String],
-    from: Vec<&'a From>,
+    from: Vec<From>,
     lines: Vec<Node<'a>>,
     outside: Vec<Source<'a>>,
 }
@@ -44,13 +45,15 @@ struct Node<'a> {
     line: Option<u32>,
     module: Option<&'a str>,
     system: bool,
+    /// Where the library was called, of the first of several lines.
+    caller: Option<String>,
     times: u64,
     with: &'a [Value],
     values: &'a [Value],
     instructions: Vec<(String, &'a str)>,
     /// Source text around it, by the number of the first line.
     around: Option<(u32, Vec<String>)>,
-    from: Vec<&'a From>,
+    from: Vec<From>,
     /// Lines that it takes values from, and that are not shown.
     more: usize,
 }
@@ -70,12 +73,17 @@ struct Source<'a> {
 /// The report has no form as JSON.
 pub fn html<'r>(report: &'r Report, symbols: &Symbolizer, log: &str) -> serde_json::Result<String> {
     let command = |place: &str| format!("bugnet at {place} {log}").trim_end().to_owned();
-    let is_shown = |from: &&'r From| from.line.is_none_or(|line| line < PAGE_LINES);
+    let shown = shown(&report.lines);
+    let number = |line: usize| shown.binary_search(&line).ok();
+    let among = |from: &[From]| -> Vec<From> {
+        let shown = from.iter().map(|from| From { line: from.line.and_then(number), ..*from });
+        shown.filter(|from| from.line.is_some() || from.outside.is_some()).collect()
+    };
     let mut sources = Sources::default();
     let node = |line: &'r Line| {
         let Line { place, before, text, function, inlined_into: inlined, file, line: number, .. } = line;
         let place = place.to_string();
-        let from: Vec<&From> = line.from.iter().filter(is_shown).collect();
+        let from = among(&line.from);
         Node {
             command: command(&place),
             place,
@@ -87,6 +95,7 @@ pub fn html<'r>(report: &'r Report, symbols: &Symbolizer, log: &str) -> serde_js
             line: *number,
             module: line.module.as_deref(),
             system: line.is_system,
+            caller: line.called_from.as_ref().map(ToString::to_string),
             times: line.times,
             with: &line.with,
             values: &line.values,
@@ -97,18 +106,20 @@ pub fn html<'r>(report: &'r Report, symbols: &Symbolizer, log: &str) -> serde_js
         }
     };
     let place = report.place.to_string();
+    let libraries = report.lines.iter().filter(|line| line.is_system).count();
     let shown = Shown {
         asked: &report.asked,
         command: command(&place),
         place,
         full: report.full,
-        of: report.lines.len(),
+        forward: report.forward,
+        of: [report.lines.len() - libraries, libraries],
         executed: report.counts.executed,
         walked: report.counts.walked,
         ended: &report.ended,
         notes: &report.notes,
-        from: report.from.iter().filter(is_shown).collect(),
-        lines: report.lines.iter().take(PAGE_LINES).map(node).collect(),
+        from: among(&report.from),
+        lines: shown.iter().map(|line| &report.lines[*line]).map(node).collect(),
         outside: report
             .outside
             .iter()
@@ -119,6 +130,17 @@ pub fn html<'r>(report: &'r Report, symbols: &Symbolizer, log: &str) -> serde_js
             .collect(),
     };
     page("bugnet slice", include_str!("html.css"), include_str!("html.js"), &shown)
+}
+
+/// The lines that are shown, by their place in the list: of the program's own and of libraries, the last ones each.
+fn shown(lines: &[Line]) -> Vec<usize> {
+    let first = |is_system| {
+        let all = lines.iter().enumerate().filter(move |(_, line)| line.is_system == is_system);
+        all.map(|(number, _)| number).take(PAGE_LINES)
+    };
+    let mut all: Vec<usize> = first(false).chain(first(true)).collect();
+    all.sort_unstable();
+    all
 }
 
 /// Source text around a line, as far as there is some.

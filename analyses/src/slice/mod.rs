@@ -52,6 +52,7 @@ use elsewhere::Changes;
 use hashbrown::HashSet;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::time::Instant;
 use walker::Walker;
 
 /// What one asks about: values as they are before the instruction at a place.
@@ -183,6 +184,7 @@ pub enum Ended {
 /// The log does not hold the place, or cannot be read, replayed or traced.
 pub fn slice(tools: &Tools, log: &Log, pid: ProcessId, criterion: &Criterion, options: &Options) -> Result<Slice> {
     let mut changes = Changes::default();
+    let begun = Instant::now();
     let (slice, comparison, mut found) = Walker::new(tools, log, pid, criterion, options, &changes)?.all(criterion)?;
     comparison.compare(tools, log, pid, &mut found)?;
     if found.is_empty() {
@@ -190,8 +192,12 @@ pub fn slice(tools: &Tools, log: &Log, pid: ProcessId, criterion: &Criterion, op
     }
     // Whoever followed what was stored before followed too much: what is in the slice now was in it before, and is known to be sound.
     changes = found;
-    if let Ended::Over(Over::Late(time)) = slice.ended {
-        tools.work.begin("following the value again", 0, Some(time));
+    if let Ended::Over(_) = slice.ended {
+        tools.work.begin("following the value again", 0, Some(begun.elapsed()));
     }
-    Ok(Walker::new(tools, log, pid, criterion, options, &changes)?.all(criterion)?.0)
+    let (mut again, ..) = Walker::new(tools, log, pid, criterion, options, &changes)?.all(criterion)?;
+    if let (Ended::Over(_), first @ Ended::Over(_)) = (again.ended, slice.ended) {
+        again.ended = first;
+    }
+    Ok(again)
 }

@@ -1,6 +1,7 @@
 //! Where values come from that nothing in the slice has made, in words.
 
 use super::graph::{Node, Origin, Source, What};
+use super::{Ended, Slice};
 use crate::races::births::Births;
 use crate::races::times::Times;
 use bugnet_events::atoms::Atoms;
@@ -17,6 +18,8 @@ use std::ops::{ControlFlow, Range};
 
 /// Longest string of the program's arguments and environment that is shown.
 const LONGEST: usize = 60;
+/// What is said of what was still wanted where the search ended early.
+const UNFOLLOWED: &str = "which was not followed any further";
 /// Most of these strings.
 const STRINGS: usize = 4096;
 
@@ -49,6 +52,8 @@ pub struct Origins {
     start: Vec<(Range<u64>, String)>,
     /// Whether the log begins with the process.
     from_start: bool,
+    /// Whether the search went back as far as anything was wanted: what it had not found by then may have been written before.
+    is_whole: bool,
     /// The words by which the kernel says that a thread has ended, and which ones.
     ends: HashMap<u64, Vec<Tid>>,
 }
@@ -58,11 +63,12 @@ impl Origins {
     ///
     /// # Errors
     /// The log cannot be read, or the replay process is lost.
-    pub fn new(log: &Log, cursor: &mut Cursor<'_>, asked: Place, nodes: &[Node]) -> Result<Self> {
+    pub fn new(log: &Log, cursor: &mut Cursor<'_>, asked: Place, slice: &Slice) -> Result<Self> {
         let pid = cursor.pid();
         let is_elsewhere =
             |node: &Node| matches!(&node.what, What::Source(Source { origin: Origin::Elsewhere { .. }, .. }));
-        let ends = if nodes.iter().any(is_elsewhere) { ends_of_threads(log, cursor)? } else { HashMap::new() };
+        let ends =
+            if slice.graph.nodes.iter().any(is_elsewhere) { ends_of_threads(log, cursor)? } else { HashMap::new() };
         let opened = opened(log, pid)?;
         cursor.seek(Seek::Start)?;
         let (place, stack) = (cursor.place(), cursor.regs().gpr[4]);
@@ -70,7 +76,8 @@ impl Origins {
         // What is there is known once the program has looked at it.
         cursor.seek(Seek::Place(asked))?;
         let start = if from_start { at_start(cursor, stack)? } else { Vec::new() };
-        Ok(Self { opened, start, from_start, ends })
+        let is_whole = matches!(slice.ended, Ended::Found | Ended::Start);
+        Ok(Self { opened, start, from_start, is_whole, ends })
     }
 
     /// Of a source, in words.
@@ -126,14 +133,15 @@ impl Origins {
     fn before(&self, source: &Source, symbols: &mut Symbolizer) -> String {
         let Some((addr, _)) = source.bytes.first().copied() else {
             let tid = source.tid.unwrap_or(Tid(0));
-            return format!("{} of thread {tid}, as it was when its recording began", source.atoms);
+            let why = if self.is_whole { "as it was when its recording began" } else { UNFOLLOWED };
+            return format!("{} of thread {tid}, {why}", source.atoms);
         };
         self.region(addr, symbols).0
     }
 
     /// What an address that nothing has written belongs to, and where that begins.
     fn region(&self, addr: u64, symbols: &mut Symbolizer) -> (String, u64) {
-        if let Some((range, what)) = self.start.iter().find(|(range, _)| range.contains(&addr)) {
+        if let Some((range, what)) = self.start.iter().find(|(range, _)| self.is_whole && range.contains(&addr)) {
             return (what.clone(), range.start);
         }
         if let Some(module) = symbols.lookup(Addr(addr)).module {
@@ -141,7 +149,11 @@ impl Origins {
                 Some((name, offset)) => (name, addr - offset),
                 None => ("data".to_owned(), addr - module.offset),
             };
-            return (format!("{name} in {}, as it was loaded", module.path), start);
+            let why = if self.is_whole { "as it was loaded" } else { UNFOLLOWED };
+            return (format!("{name} in {}, {why}", module.path), start);
+        }
+        if !self.is_whole {
+            return (format!("memory, {UNFOLLOWED}"), 0);
         }
         let whose = if self.from_start { "in this recording" } else { "since the recording begins" };
         (format!("memory that nothing {whose} wrote"), 0)

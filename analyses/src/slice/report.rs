@@ -4,9 +4,11 @@ use super::ask::Asked;
 use super::graph::{ASKED, Dependence, What};
 use super::origins::{Origins, Outside};
 use super::{Ended, Slice, Touched};
+use crate::runs::scene::Spot;
 use bugnet_events::effects::{Control, Decoding};
 use bugnet_format::regs::RegisterFile;
 use bugnet_format::types::Addr;
+use bugnet_replay::backtrace::{Frame, backtrace};
 use bugnet_replay::crash::{Sources, is_system, is_system_source, scopes_at};
 use bugnet_replay::cursor::{Cursor, Direction, Place, Seek};
 use bugnet_replay::log::Log;
@@ -75,8 +77,11 @@ pub struct Line {
     pub text: Option<String>,
     /// The ELF file.
     pub module: Option<String>,
-    /// Whether that is a library of the system's.
+    /// Whether that is a library of the system's, or the line is one of its sources.
     pub is_system: bool,
+    /// Where the program's own code called the library, of the first of several such lines that follow each other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub called_from: Option<Spot>,
     /// How often it was executed for the slice, by its most frequent instruction.
     pub times: u64,
     /// Steps from what was asked about, on the shortest way.
@@ -132,8 +137,18 @@ pub struct Detail {
     pub is_full: bool,
     /// Whether it is what the values influenced.
     pub is_forward: bool,
-    /// Lines whose values are looked up.
+    /// Lines whose values are looked up, of those that are not folded.
     pub values: usize,
+    /// Whether lines of libraries are folded.
+    pub folds: bool,
+}
+
+impl Line {
+    /// Whether it is a step within a library, of which nobody knows the lines: such steps that follow each other are shown as one.
+    #[must_use]
+    pub fn is_librarys(&self) -> bool {
+        self.is_system && self.text.is_none()
+    }
 }
 
 /// Reports on a slice.
@@ -183,11 +198,24 @@ pub fn report(
     }
     cursor.seek(Seek::Place(asked.criterion.place))?;
     let end = cursor.time();
-    for line in lines.iter_mut().take(detail.values) {
+    let (mut left, mut is_inside) = (detail.values, false);
+    for line in &mut lines {
+        if left == 0 {
+            break;
+        }
+        if detail.folds && line.is_system && !is_inside {
+            cursor.seek(Seek::Place(line.place))?;
+            line.called_from = caller(log, cursor, symbols)?;
+        }
+        is_inside = line.is_librarys();
+        if detail.folds && line.is_librarys() {
+            continue;
+        }
         cursor.seek(Seek::Place(line.place))?;
         line.before = Some(end.abs_diff(cursor.time()));
         let text = line.text.clone().unwrap_or_default();
         (line.with, line.values) = values(log, cursor, symbols, &text)?;
+        left -= 1;
     }
     let is_instruction = |node: &&super::Node| matches!(node.what, What::Instruction(_));
     let instructions = graph.nodes.iter().filter(is_instruction).count() as u64;
@@ -295,6 +323,7 @@ fn line_of(
             text,
             is_system: is_of_system.unwrap_or(false) || module.as_deref().is_some_and(is_system),
             module,
+            called_from: None,
             times: 0,
             depth: u32::MAX,
             before: None,
@@ -321,7 +350,7 @@ fn outsides(
     if nodes.is_empty() {
         return Ok((all, of_node));
     }
-    let origins = Origins::new(log, cursor, asked, &slice.graph.nodes)?;
+    let origins = Origins::new(log, cursor, asked, slice)?;
     let mut known: HashMap<String, usize> = HashMap::new();
     for (number, node) in nodes {
         let Some(outside) = origins.outside(node, symbols) else { continue };
@@ -341,6 +370,15 @@ fn outsides(
         one.times = 1;
     }
     Ok((all, of_node))
+}
+
+/// Where the program's own code called the function of a library in which a cursor is; none if it did not.
+fn caller(log: &Log, cursor: &mut Cursor<'_>, symbols: &mut Symbolizer) -> Result<Option<Spot>> {
+    let (regs, code) = (cursor.regs().clone(), log.code(cursor.pid())?);
+    let frames = backtrace(&regs, cursor, symbols, &code)?;
+    let is_own = |frame: &Frame| frame.place.module.as_ref().is_some_and(|module| !is_system(&module.path));
+    let outer = frames.into_iter().skip(1).filter(is_own);
+    Ok(outer.map(|frame| Spot::in_place(frame.place, |_| false)).find(|spot| !spot.is_systems()))
 }
 
 /// The variables of the innermost function, and of those that are inlined into it.

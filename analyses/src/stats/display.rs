@@ -1,6 +1,7 @@
 //! Counts as tables.
 
-use super::{Counts, Hot, Hottest, Row, Sliced, Stats};
+use super::{Calling, Counts, Cut, Hot, Hottest, Row, Sliced, Stats};
+use crate::names::brief;
 use crate::slice::Share;
 use bugnet_replay::log::ThreadId;
 use indicatif::{HumanBytes, HumanCount};
@@ -55,6 +56,32 @@ fn table(f: &mut fmt::Formatter<'_>, head: &[&str], rows: &[(String, Vec<String>
     rows.iter().try_for_each(|(name, row)| line(name, &mut row.iter().map(String::as_str)))
 }
 
+/// Functions of the program itself, with what they called.
+fn calling(f: &mut fmt::Formatter<'_>, all: &[Calling], of: u64, top: usize) -> fmt::Result {
+    if all.is_empty() {
+        return Ok(());
+    }
+    writeln!(
+        f,
+        "\nFunctions of the program itself: with the libraries that they called, alone, and with all that they called:"
+    )?;
+    writeln!(f, "  WITH LIBRARIES      ALONE      TOTAL  FUNCTION")?;
+    let share = |part: u64| format!("{:.2} %", part as f64 * 100.0 / of.max(1) as f64);
+    for one in all.iter().take(top) {
+        let Calling { name, module, instructions, with_libraries, total } = one;
+        let [with, alone, total] = [*with_libraries, *instructions, *total].map(share);
+        writeln!(f, "{with:>16}  {alone:>9}  {total:>9}  {}{}", brief(name), file(name, module.as_deref()))?;
+    }
+    let rest = of.saturating_sub(all.iter().map(|one| one.with_libraries).sum());
+    writeln!(f, "{:>16}  {:>9}  {:>9}  before these were called, and behind them", share(rest), "", "")
+}
+
+/// Which file it is, unless the name says that.
+fn file(name: &str, module: Option<&str>) -> String {
+    let module = module.and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+    if name.contains(module) { String::new() } else { format!("  {module}") }
+}
+
 fn hottest(f: &mut fmt::Formatter<'_>, what: &str, all: &[Hot], of: u64, top: usize) -> fmt::Result {
     if all.is_empty() {
         return Ok(());
@@ -64,16 +91,16 @@ fn hottest(f: &mut fmt::Formatter<'_>, what: &str, all: &[Hot], of: u64, top: us
     // Of what would be zero, only the first tells something.
     for (_, hot) in all.iter().take(top).enumerate().take_while(|(n, hot)| *n == 0 || share(hot) >= 0.005) {
         let share = share(hot);
-        let module = hot.module.as_ref().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
-        let module = if hot.name.contains(module) { String::new() } else { format!("  {module}") };
-        writeln!(f, "{share:7.2} %  {:>15}  {}{module}", HumanCount(hot.instructions).to_string(), hot.name)?;
+        let file = file(&hot.name, hot.module.as_deref());
+        writeln!(f, "{share:7.2} %  {:>15}  {}{file}", HumanCount(hot.instructions).to_string(), hot.name)?;
     }
     Ok(())
 }
 
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Stats { intervals, total, slice, hottest: Hottest { functions, lines, without_line, of } } = self.stats;
+        let Stats { intervals, total, slice, hottest, cut } = self.stats;
+        let Hottest { calling, functions, lines, without_line, of } = hottest;
         let mut threads: BTreeMap<ThreadId, (Counts, Option<Share>)> = BTreeMap::new();
         let mut rows = Vec::new();
         for Row { id, counts, slice } in intervals {
@@ -92,14 +119,26 @@ impl fmt::Display for Report<'_> {
         }
         let head = if slice.is_some() { [&HEAD[..], &HEAD_OF_SLICE].concat() } else { HEAD.to_vec() };
         table(f, &head, &rows)?;
-        if let Some(Sliced { asked, full, .. }) = slice {
-            writeln!(f, "\nIn the {} slice of {asked}.", if *full { "full" } else { "thin" })?;
+        if let Some(Sliced { asked, full, over, .. }) = slice {
+            let far = over.map(|over| format!(", as far as it was followed ({over})")).unwrap_or_default();
+            writeln!(f, "\nIn the {} slice of {asked}{far}.", if *full { "full" } else { "thin" })?;
         }
-        hottest(f, "Functions", functions, *of, self.top)?;
-        hottest(f, "Lines", lines, *of, self.top)?;
+        self::calling(f, calling, *of, self.top)?;
+        self::hottest(f, "Functions", functions, *of, self.top)?;
+        self::hottest(f, "Lines", lines, *of, self.top)?;
         if *without_line > 0 && !lines.is_empty() {
             writeln!(f, "Of {} instructions, no line is known.", HumanCount(*without_line))?;
         }
-        Ok(())
+        cut.iter().try_for_each(|cut| writeln!(f, "\n{cut}"))
+    }
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { over, intervals, of } = self;
+        write!(
+            f,
+            "{over}: {intervals} of {of} intervals were counted, thread by thread; of the others, nothing is known."
+        )
     }
 }

@@ -53,10 +53,11 @@ const part = (name, all) => ({
 
 document.body.append(el("header", {}, el("h1", {}, "What was executed"), el("span", { class: "faint" }, data.log),
   el("span", {}, `${data.total.instructions.toLocaleString("en")} instructions`)));
+if (data.cut) document.body.append(el("section", { id: "cut" }, el("p", {}, data.cut)));
 if (data.slice) {
-  const { asked, full, instructions, lines } = data.slice;
+  const { asked, full, instructions, lines, over } = data.slice;
   document.body.append(el("section", { id: "slice" }, el("p", {},
-    `The ${full ? "full" : "thin"} slice of ${asked} has ${instructions.toLocaleString("en")} of these, which access ${bytes(lines * 64)}.`)));
+    `The ${full ? "full" : "thin"} slice of ${asked}${over ? ", as far as it was followed," : ""} has ${instructions.toLocaleString("en")} of these, which access ${bytes(lines * 64)}.`)));
 }
 for (const { name, bars } of data.threads) {
   const several = bars.some((bar) => bar.first !== bar.last) ? "; several intervals have one bar" : "";
@@ -85,6 +86,17 @@ const hottest = (title, all, note) => {
   document.body.append(el("section", { class: "hottest" }, el("h2", {}, title),
     el("table", {}, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...all.map(row))), note));
 };
+if (data.calling.length) {
+  const parts = (one) => [one.with_libraries, one.instructions, one.total];
+  const row = (one) => el("tr", {},
+    ...parts(one).map((part) => el("td", { class: "number", title: part.toLocaleString("en") }, percent((part * 100) / data.of))),
+    el("td", { class: "part" }, el("div", { style: `width: ${(one.with_libraries * 100) / Math.max(1, data.calling[0].with_libraries)}%` })),
+    el("td", {}, one.name), el("td", { class: "faint" }, (one.module ?? "").split("/").pop()));
+  const head = ["with libraries", "alone", "total", "", "function", "file"].map((text) => el("th", {}, text));
+  document.body.append(el("section", { class: "hottest", id: "calling" },
+    el("h2", {}, "Functions of the program itself: with the libraries that they called, alone, and with all that they called"),
+    el("table", {}, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...data.calling.map(row)))));
+}
 hottest("Functions that executed most", data.functions, "");
 hottest("Lines that executed most", data.lines,
   data.without_line ? el("p", { class: "faint" }, `Of ${data.without_line.toLocaleString("en")} instructions, no line is known.`) : "");

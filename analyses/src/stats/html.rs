@@ -1,6 +1,6 @@
 //! Counts as a page: drawn over time, thread by thread.
 
-use super::{Counts, Hot, Row, Sliced, Stats};
+use super::{Calling, Counts, Hot, Row, Sliced, Stats};
 use crate::page::page;
 use crate::slice::Share;
 use bugnet_replay::log::ThreadId;
@@ -17,7 +17,10 @@ struct Page<'a> {
     log: &'a str,
     total: &'a Counts,
     slice: Option<&'a Sliced>,
+    /// How much was counted, as a sentence, if not all was.
+    cut: Option<String>,
     threads: Vec<Thread>,
+    calling: &'a [Calling],
     functions: &'a [Hot],
     lines: &'a [Hot],
     /// Instructions of which no line is known.
@@ -54,7 +57,9 @@ pub fn html(stats: &Stats, log: &str) -> serde_json::Result<String> {
         log,
         total: &stats.total,
         slice: stats.slice.as_ref(),
+        cut: stats.cut.map(|cut| cut.to_string()),
         threads: threads.map(|rows| thread(rows[0].id.thread, rows)).collect(),
+        calling: &hottest.calling[..hottest.calling.len().min(HOTTEST)],
         functions: &hottest.functions[..hottest.functions.len().min(HOTTEST)],
         lines: &hottest.lines[..hottest.lines.len().min(HOTTEST)],
         without_line: hottest.without_line,

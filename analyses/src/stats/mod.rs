@@ -1,26 +1,35 @@
-//! How much a recorded program executed, loaded and stored, interval by interval, and which functions and lines executed most.
+//! How much a recorded program executed, loaded and stored, interval by interval, and which functions and lines executed most: by themselves, and functions
+//! of the program itself with what they called.
 
+mod called;
 mod display;
 mod hottest;
 mod html;
+mod own;
 
-use crate::slice::{Share, Slice};
+use crate::slice::{Ended, Share, Slice};
 use crate::touched::Touched;
 use bugnet_events::code::Blocks;
-use bugnet_events::stream::{Analysis, run};
+use bugnet_events::stream::{Analysis, run_some};
 use bugnet_format::frame::Interval;
 use bugnet_format::record::Record;
 use bugnet_format::types::ProcessId;
-use bugnet_replay::Result;
 use bugnet_replay::log::{IntervalId, Log, Selection};
+use bugnet_replay::symbols::Symbolizer;
 use bugnet_replay::tools::Tools;
 use bugnet_replay::trace::Chunk;
+use bugnet_replay::work::Over;
+use bugnet_replay::{ReplayError, Result};
+use called::{Called, Walk};
+use hottest::Executed;
+use own::Own;
 use serde::Serialize;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroUsize;
 
 pub use display::Report;
-pub use hottest::{Hot, Hottest};
+pub use hottest::{Calling, Hot, Hottest};
 pub use html::html;
 
 /// What was counted.
@@ -82,6 +91,20 @@ pub struct Sliced {
     /// Of all intervals that were selected.
     #[serde(flatten)]
     pub share: Share,
+    /// Why it was not followed to its end, if so: there may be more in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over: Option<Over>,
+}
+
+/// How much was counted, where not all was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Cut {
+    /// Why it was no more.
+    pub over: Over,
+    /// Intervals that were counted: of the threads one after the other, the first ones.
+    pub intervals: usize,
+    /// Those that were selected.
+    pub of: usize,
 }
 
 /// What was found out.
@@ -96,10 +119,14 @@ pub struct Stats {
     pub slice: Option<Sliced>,
     /// What executed most, of all processes.
     pub hottest: Hottest,
+    /// How much was counted, if not all: nothing is known of what else was selected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Cut>,
 }
 
 /// What was found in an interval.
 pub struct Part {
+    pid: ProcessId,
     counts: Counts,
     /// Of 64 bytes.
     lines: Touched<6>,
@@ -107,12 +134,19 @@ pub struct Part {
     runs: Vec<u64>,
     /// By address, how often the instruction there was executed.
     executed: HashMap<u64, u64>,
+    walk: Walk,
 }
 
-#[derive(Default)]
+/// What is known of a process.
+struct Known {
+    own: Own,
+    executed: HashMap<u64, u64>,
+    called: Called,
+}
+
 struct Counting {
     rows: Vec<Row>,
-    executed: BTreeMap<ProcessId, HashMap<u64, u64>>,
+    processes: BTreeMap<ProcessId, Known>,
 }
 
 /// `LOAD` records of an interval, and their bytes.
@@ -127,14 +161,16 @@ fn first_loads(interval: &Interval) -> (u64, u64) {
 impl Analysis for Counting {
     type Part = Part;
 
-    fn begin(&self, _id: IntervalId, interval: &Interval) -> Part {
+    fn begin(&self, id: IntervalId, interval: &Interval) -> Part {
         let (first_loads, first_loaded) = first_loads(interval);
         let counts = Counts { first_loads, first_loaded, ..Counts::default() };
-        Part { counts, lines: Touched::default(), runs: Vec::new(), executed: HashMap::new() }
+        let (lines, executed, walk) = (Touched::default(), HashMap::new(), Walk::default());
+        Part { pid: id.thread.pid, counts, lines, runs: Vec::new(), executed, walk }
     }
 
     fn chunk(&self, part: &mut Part, chunk: &Chunk<'_>, blocks: &Blocks) {
-        let Part { counts, lines, runs, .. } = part;
+        let Part { pid, counts, lines, runs, walk, .. } = part;
+        walk.go_through(&self.processes[pid].own, chunk, blocks);
         counts.instructions += u64::from(chunk.len);
         runs.resize(chunk.blocks.len(), 0);
         for run in chunk.runs {
@@ -167,12 +203,18 @@ impl Analysis for Counting {
             }
         }
         part.counts.lines = part.lines.count();
+        part.walk.finish();
     }
 
-    fn join(&mut self, id: IntervalId, Part { counts, executed, .. }: Part) {
+    fn join(&mut self, id: IntervalId, Part { counts, executed, walk, .. }: Part) {
+        let Some(process) = self.processes.get_mut(&id.thread.pid) else { return };
+        executed.into_iter().for_each(|(at, times)| *process.executed.entry(at).or_default() += times);
+        let is_next = |last: &Row| last.id.thread == id.thread && last.id.interval.0 + 1 == id.interval.0;
+        if !self.rows.last().is_some_and(is_next) {
+            process.called.begin_anew();
+        }
+        process.called.join(walk);
         self.rows.push(Row { id, counts, slice: None });
-        let all = self.executed.entry(id.thread.pid).or_default();
-        executed.into_iter().for_each(|(at, times)| *all.entry(at).or_default() += times);
     }
 }
 
@@ -185,15 +227,16 @@ impl Stats {
             all.add(share);
             row.slice = Some(share);
         }
-        self.slice = Some(Sliced { asked: asked.to_owned(), full, share: all });
+        let over = if let Ended::Over(over) = slice.ended { Some(over) } else { None };
+        self.slice = Some(Sliced { asked: asked.to_owned(), full, share: all, over });
     }
 }
 
 /// Counts what was executed in the selected intervals, `jobs` at a time. `progress` is called with how many are done, and how many there
-/// are.
+/// are. Where the work is over before its end, what was counted by then is told.
 ///
 /// # Errors
-/// Nothing is selected, or an interval cannot be replayed.
+/// Nothing is selected, an interval cannot be replayed, or the work is over before anything was counted.
 pub fn stats(
     tools: &Tools,
     log: &Log,
@@ -202,11 +245,30 @@ pub fn stats(
     mut progress: impl FnMut(usize, usize),
 ) -> Result<Stats> {
     let intervals = selection.intervals_of(log)?;
-    let mut counting = Counting::default();
+    let mut symbols = BTreeMap::new();
+    let mut counting = Counting { rows: Vec::new(), processes: BTreeMap::new() };
+    for pid in intervals.iter().map(|id| id.thread.pid) {
+        if let Entry::Vacant(entry) = counting.processes.entry(pid) {
+            let mut names = Symbolizer::new(log, pid)?;
+            let own = Own::of(log, pid, &mut names)?;
+            entry.insert(Known { own, executed: HashMap::new(), called: Called::default() });
+            symbols.insert(pid, names);
+        }
+    }
     progress(0, intervals.len());
-    run(tools, log, &intervals, jobs, &mut counting, |done| progress(done, intervals.len()))?;
+    let over = run_some(tools, log, &intervals, jobs, &mut counting, |done| progress(done, intervals.len()))?;
+    let counted = counting.rows.len();
+    let cut = match over {
+        Some(over) if counted == 0 => return Err(ReplayError::Over(over)),
+        over => over.map(|over| Cut { over, intervals: counted, of: intervals.len() }),
+    };
     let mut total = Counts::default();
     counting.rows.iter().for_each(|row| total.add(&row.counts));
-    let hottest = Hottest::of(log, counting.executed, total.instructions)?;
-    Ok(Stats { intervals: counting.rows, total, slice: None, hottest })
+    let processes = counting.processes.iter_mut().zip(symbols.values_mut());
+    let executed = processes.map(|((_, Known { own, executed, called }), symbols)| {
+        let (executed, called) = (std::mem::take(executed), std::mem::take(called));
+        Executed { own, symbols, executed, called }
+    });
+    let hottest = Hottest::of(executed.collect(), total.instructions);
+    Ok(Stats { intervals: counting.rows, total, slice: None, hottest, cut })
 }

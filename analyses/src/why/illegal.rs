@@ -103,7 +103,11 @@ pub fn find(
         None => None,
     };
     let found = races((tools, log), cursor, how, |_, _| {})?;
-    report.looked_for_races = true;
+    report.looked_for_races = found.over.is_none();
+    if let Some(over) = &found.over {
+        let first = HumanCount(found.looked.instructions);
+        report.notes.push(format!("{} The first {first} instructions were looked at.", left_out("races", over)));
+    }
     for race in found.races.iter().filter(|race| race.benign.is_empty()) {
         note_race(race, given_back.as_ref(), report, table);
     }

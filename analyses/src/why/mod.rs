@@ -18,7 +18,7 @@
 //! | which thread told others of what was not finished | `published` |
 //! | what another thread changed between two steps of a function | `between` |
 //! | what tells the run apart from right ones, by line | `spectra` |
-//! | what comes of small changes of the code, when they are tried | `tries`, and which ones `variants` |
+//! | what comes of small changes of the code, when they are tried | `tries`, which ones `variants`, and what they mean `meant` |
 //! | for how long they are tried | `budget` |
 //! | what is done one after the other, and for how long each may take | `stages` |
 //! | what comes of a jump that goes the other way, once | `turns` |
@@ -43,6 +43,7 @@ mod hang;
 mod html;
 mod illegal;
 mod left_out;
+mod meant;
 mod near;
 mod offset;
 mod published;
@@ -318,7 +319,7 @@ fn slices(
         return Ok(());
     }
     let is_cut = matches!(thin.ended, Ended::Enough | Ended::Over(_));
-    let detail = Detail { is_full: false, is_forward: false, values: CHAIN };
+    let detail = Detail { is_full: false, is_forward: false, values: CHAIN, folds: true };
     let shown = report_slice(log, cursor, symbols, asked, &thin, detail)?;
     drop(thin);
     report.chain(shown);

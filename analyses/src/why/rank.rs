@@ -1,5 +1,6 @@
 //! Which lines come first, and why.
 
+use super::meant::Changed;
 use super::near::{Line, Near, Work};
 use super::report::Suspect;
 use super::spectra::Spectrum;
@@ -222,6 +223,10 @@ impl Reason {
 pub struct Tried {
     /// Which, in words.
     pub what: String,
+    /// What tells what it means for the line, where that is not the same.
+    pub changed: Option<Changed>,
+    /// In how many more of the line's instructions the same is changed.
+    pub others: usize,
     /// Of which kind.
     pub kind: Kind,
     /// Whether all of the output is right then, and not only more of it.
@@ -247,13 +252,23 @@ impl Tried {
         }
     }
 
-    fn text(&self) -> String {
+    /// What was tried, and what came of it; `line` is its text.
+    fn text(&self, line: Option<&str>) -> String {
         let comes = if self.is_whole { "is as it should be" } else { "is right further on" };
         let right = match self.right {
             [_, 0] => String::new(),
             [same, all] => format!(", and that of {same} of {all} right runs stays so"),
         };
-        format!("with {}, the output {comes}{right}: that was tried", self.what)
+        let means = self.changed.as_ref().map(|changed| changed.words(line));
+        let (means, code) = match means {
+            Some(means) => (means, format!(" ({})", self.what)),
+            None => (self.what.clone(), String::new()),
+        };
+        let everywhere = match self.others {
+            0 => String::new(),
+            others => format!(", and the same in {others} more of the line's instructions"),
+        };
+        format!("with {means}{everywhere}, the output {comes}{right}: that was tried{code}")
     }
 }
 
@@ -475,6 +490,7 @@ impl Clues {
     fn suspect(&self, line: &Line, score: f64, right: u32, symbols: &mut Symbolizer) -> Option<Suspect> {
         let (place, function) = self.place()?;
         let text = symbols.source_line(&line.file, line.line).map(|text| text.trim().to_owned());
+        let why = self.reasons(right, text.as_deref());
         Some(Suspect {
             file: line.file.clone(),
             line: line.line,
@@ -483,12 +499,12 @@ impl Clues {
             place,
             score,
             spectrum: self.spectrum,
-            why: self.reasons(right),
+            why,
         })
     }
 
-    /// Why it stands there, in sentences.
-    fn reasons(&self, right: u32) -> Vec<String> {
+    /// Why it stands there, in sentences; `text` is the line's.
+    fn reasons(&self, right: u32, text: Option<&str>) -> Vec<String> {
         let mut all: Vec<String> = self.illegal.iter().map(|reason| reason.text().to_owned()).collect();
         if let Some(near) = self.near() {
             let does = match near.work {
@@ -533,7 +549,7 @@ impl Clues {
                 all.push("is the line at which the failure shows".to_owned());
             }
         }
-        all.extend(self.tried.as_ref().map(Tried::text));
+        all.extend(self.tried.as_ref().map(|tried| tried.text(text)));
         if self.in_right() > 0 {
             all.push(format!("has done the same for {} of {right} right lines of the output", self.in_right()));
         }

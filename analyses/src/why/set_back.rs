@@ -164,7 +164,8 @@ fn note(
             * if setters.contains(&entry.line) { 1.0 } else { ALONE }
             * if is_user { 1.0 } else { STRANGER };
         let what = format!("{name} set to {} before it", forgotten.value);
-        let tried = Tried { what, kind: Kind::SetBack, is_whole: true, right: [0, 0], share };
+        let (kind, is_whole, right) = (Kind::SetBack, true, [0, 0]);
+        let tried = Tried { what, changed: None, others: 0, kind, is_whole, right, share };
         table.clues(entry.line.clone()).tried(tried);
     }
 }

@@ -61,7 +61,7 @@ pub fn find(
     let mut passed: BTreeMap<Line, u32> = BTreeMap::new();
     for (number, good) in options.good.iter().enumerate() {
         let which = Which { logs: [good, log], bad: pid, own: &[], any_build: false, until };
-        let mut both = Both::replay(tools, which, options.jobs, |_, _| {})?;
+        let mut both = Both::replay(tools, which, options.jobs)?;
         for side in [GOOD, BAD] {
             let symbols = &mut both.sides[side].symbols;
             let ran = both.executed[side].ran.keys().filter_map(|at| Line::of(&Spot::of(symbols, *at)));

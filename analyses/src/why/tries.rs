@@ -4,6 +4,7 @@
 
 use super::Options;
 use super::budget::Budget;
+use super::meant::Changed;
 use super::near::Line;
 use super::ran;
 use super::rank::{Table, Tried};
@@ -77,6 +78,15 @@ pub(super) struct Start {
     pool: Pool,
 }
 
+/// What a change is, in words.
+#[derive(Clone)]
+struct What {
+    code: String,
+    changed: Option<Changed>,
+    /// In how many more of the line's instructions the same is changed.
+    others: usize,
+}
+
 /// A change that was tried.
 struct Attempt {
     line: Line,
@@ -85,8 +95,9 @@ struct Attempt {
 }
 
 impl Attempt {
-    fn new(line: &Line, changes: Vec<Change>, what: String, kind: Kind) -> Self {
-        let tried = Tried { what, kind, is_whole: false, right: [0, 0], share: 1.0 };
+    fn new(line: &Line, changes: Vec<Change>, what: What, kind: Kind) -> Self {
+        let What { code, changed, others } = what;
+        let tried = Tried { what: code, changed, others, kind, is_whole: false, right: [0, 0], share: 1.0 };
         Self { line: line.clone(), changes, tried }
     }
 
@@ -179,8 +190,8 @@ fn others(
 fn attempts(start: &Start, lines: &[Line], table: &mut Table) -> Vec<Attempt> {
     let mut all = Vec::new();
     for line in lines {
-        let mut alike: BTreeMap<Meant, Vec<(Kind, String, Vec<Change>)>> = BTreeMap::new();
-        let mut add = |kind: Kind, what: String, meant: Option<Meant>, changes: Vec<Change>| {
+        let mut alike: BTreeMap<Meant, Vec<(Kind, What, Vec<Change>)>> = BTreeMap::new();
+        let mut add = |kind: Kind, what: What, meant: Option<Meant>, changes: Vec<Change>| {
             if let Some(meant) = meant {
                 alike.entry(meant).or_default().push((kind, what.clone(), changes.clone()));
             }
@@ -190,18 +201,20 @@ fn attempts(start: &Start, lines: &[Line], table: &mut Table) -> Vec<Attempt> {
         for ip in &table.clues(line.clone()).code {
             let bytes = start.seed.instruction(*ip);
             let follows = before.replace((*ip, ip + bytes.len() as u64)).filter(|(_, end)| end == ip);
-            for Variant { bytes, what, kind, meant } in variants(&bytes, *ip) {
+            for Variant { bytes, what: code, changed, kind, meant } in variants(&bytes, *ip) {
+                let what = What { code, changed: Some(changed), others: 0 };
                 add(kind, what, meant, vec![Change::Code { addr: *ip, bytes }]);
             }
             if let Some(change) = start.seed.difference(*ip, follows.map(|(start, _)| start)) {
-                let what = format!("the difference instead of the sum by `{}`", shown(&bytes, *ip));
+                let code = format!("the difference instead of the sum by `{}`", shown(&bytes, *ip));
+                let what = What { code, changed: None, others: 0 };
                 add(Kind::Small, what, Some(Meant::Difference), vec![change]);
             }
         }
         // What is meant otherwise in one place of a line may be in all its places.
         for together in alike.into_values().filter(|together| together.len() > 1) {
             let (kind, first, _) = &together[0];
-            let what = format!("{first}, and the same in {} more of the line's instructions", together.len() - 1);
+            let what = What { others: together.len() - 1, ..first.clone() };
             let changes = together.iter().flat_map(|(_, _, changes)| changes.iter().cloned()).collect();
             all.push(Attempt::new(line, changes, what, *kind));
         }

@@ -2,10 +2,11 @@
 //! or where what it decides by is, the run of the other way is the right one (predicate switching: Zhang, Gupta and Gupta, *Locating Faults Through
 //! Automated Predicate Switching*). What would have been executed is in no slice, so that jumps outside of them are turned, too.
 
+use super::meant::Changed;
 use super::near::Line;
 use super::rank::{Table, Tried};
 use super::tries::{Right, Start};
-use super::variants::Kind;
+use super::variants::{Kind, instruction};
 use bugnet_replay::Result;
 use bugnet_what_if::{Trial, Turn};
 use hashbrown::HashMap;
@@ -54,7 +55,10 @@ pub fn find(
         if right.is_better(outcome) {
             let what = format!("the jump at {:#x} turned at its execution {}", jump.addr, turn.nth + 1);
             let (kind, is_whole) = (Kind::Once, right.is_whole(outcome));
-            table.clues(jump.line.clone()).tried(Tried { what, kind, is_whole, right: [0, 0], share: 1.0 });
+            let was = instruction(&start.seed.instruction(jump.addr), jump.addr);
+            let changed = Some(Changed { was, other: None, kind, nth: Some(turn.nth + 1) });
+            let tried = Tried { what, changed, others: 0, kind, is_whole, right: [0, 0], share: 1.0 };
+            table.clues(jump.line.clone()).tried(tried);
         }
         ControlFlow::Continue(())
     })?;

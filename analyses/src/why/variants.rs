@@ -1,17 +1,20 @@
 //! Small changes of an instruction: what a programmer may have meant instead. They are the classes of faults that mutation testing knows (Offutt et al.,
 //! *An Experimental Determination of Sufficient Mutant Operators*): relational, arithmetic and logical operators, constants, and what is left out.
 
+use super::meant::Changed;
 use iced_x86::{
     ConstantOffsets, Decoder, DecoderOptions, FlowControl, Formatter, Instruction, IntelFormatter, Mnemonic, OpKind,
     Register,
 };
 
 /// An instruction in place of another one, as long as that.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Variant {
     pub bytes: Vec<u8>,
     /// Both, in words.
     pub what: String,
+    /// What it says of the line.
+    pub changed: Changed,
     pub kind: Kind,
     /// What is meant by it, where a line may mean the same in several places.
     pub meant: Option<Meant>,
@@ -139,8 +142,10 @@ impl Changes<'_> {
             Kind::Out if self.instruction.is_jcc_short_or_near() => format!("`{was}` never jumps"),
             Kind::Out | Kind::SetBack => format!("`{was}` left out"),
         };
+        let is_other = matches!(kind, Kind::Small | Kind::Beside | Kind::Turned);
+        let changed = Changed { was: self.instruction, other: is_other.then_some(other), kind, nth: None };
         let meant = if kind <= Kind::Beside { Meant::of(&self.instruction, &other) } else { None };
-        self.all.push(Variant { bytes, what, kind, meant });
+        self.all.push(Variant { bytes, what, changed, kind, meant });
     }
 
     fn byte(&mut self, at: usize, byte: u8) {
@@ -307,9 +312,14 @@ fn number(bytes: &[u8]) -> i64 {
     }
 }
 
-/// The instruction that these bytes are, in words.
+/// The instruction that these bytes are.
+pub fn instruction(bytes: &[u8], ip: u64) -> Instruction {
+    Decoder::with_ip(64, bytes, ip, DecoderOptions::NONE).decode()
+}
+
+/// The same, in words.
 pub fn shown(bytes: &[u8], ip: u64) -> String {
-    text(&Decoder::with_ip(64, bytes, ip, DecoderOptions::NONE).decode())
+    text(&instruction(bytes, ip))
 }
 
 fn text(instruction: &Instruction) -> String {

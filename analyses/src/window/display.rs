@@ -36,7 +36,7 @@ impl Display for Window {
         if let Some(control) = control {
             writeln!(f, "\nThe first other way of control: {}", control.spot)?;
             let ends = [ended(good), ended(bad)].map(|end| format!("ends: {end}"));
-            parted(f, control, ends.each_ref().map(String::as_str))?;
+            parted(f, control, ends.each_ref().map(String::as_str), false)?;
         }
         Ok(())
     }

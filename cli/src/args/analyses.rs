@@ -12,6 +12,10 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::PathBuf;
 
+/// One more, of those that Ctrl-C ends with what they know.
+const INTERRUPTED_EXIT_STATUS: &str = "\
+    \n  130  Ctrl-C came before anything was known";
+
 /// Count what was executed, loaded and stored, and list the functions and lines that executed most
 ///
 /// LOADS and STORES are accesses of memory, with their bytes; FIRST LOADS are those whose value the log holds, since it does not follow from
@@ -26,7 +30,7 @@ use std::path::PathBuf;
         bugnet stats --html stats.html                drawn over time, for a browser\n\n\
         This replays all that is selected.\n\n\
         Exit status:\n  \
-        0  done{READER_EXIT_STATUS}"))]
+        0  done{READER_EXIT_STATUS}{INTERRUPTED_EXIT_STATUS}"))]
 pub struct StatsArgs {
     #[command(flatten)]
     pub log: LogArg,
@@ -117,10 +121,10 @@ pub enum Full {
         bugnet slice --at 4711/3/123 --reg rax --full\n  \
         bugnet slice --output 17 /tmp/log             the byte 17 of what the program wrote\n  \
         bugnet slice --forward --at parse --reg rdi   what the argument of the last parse() went into\n  \
-        bugnet slice --html why.html                  as a graph, for a browser\n\n\
+        bugnet slice --html why.html                  as a page, for a browser\n\n\
         Each position is one for `bugnet at` and the other commands. This replays backwards until all is found.\n\n\
         Exit status:\n  \
-        0  done{READER_EXIT_STATUS}"))]
+        0  done{READER_EXIT_STATUS}{INTERRUPTED_EXIT_STATUS}"))]
 pub struct SliceArgs {
     #[command(flatten)]
     pub log: LogArg,
@@ -178,7 +182,7 @@ pub struct SliceArgs {
         bugnet why --html why.html                   as a page, for a browser\n\n\
         This replays all of the process some three times, and once more with threads and for each right run.\n\n\
         Exit status:\n  \
-        0  done{READER_EXIT_STATUS}"))]
+        0  done{READER_EXIT_STATUS}{INTERRUPTED_EXIT_STATUS}"))]
 pub struct WhyArgs {
     #[command(flatten)]
     pub log: LogArg,
@@ -241,7 +245,7 @@ pub struct WhyArgs {
         pool_put    release 1  pool     which block; a family of functions, if there are several\n\n\
         Exit status:\n  \
         0  no errors were found; leaks do not count\n  \
-        6  errors were found{READER_EXIT_STATUS}"))]
+        6  errors were found{READER_EXIT_STATUS}{INTERRUPTED_EXIT_STATUS}"))]
 pub struct MemcheckArgs {
     #[command(flatten)]
     pub log: LogArg,
@@ -317,7 +321,7 @@ pub struct CompareArgs {
         Positions are of GOOD or of BAD: bugnet at POSITION GOOD shows all that there is to see there,\n\
         bugnet debug --at POSITION BAD goes there in gdb.\n\n\
         Exit status:\n  \
-        0  done, whether they differ or not{READER_EXIT_STATUS}"))]
+        0  done, whether they differ or not{READER_EXIT_STATUS}{INTERRUPTED_EXIT_STATUS}"))]
 pub struct DiffArgs {
     /// The log of a run that went right
     #[arg(value_name = "GOOD")]
@@ -382,7 +386,7 @@ pub struct DeltaArgs {
 #[command(after_help = format!("Examples:\n  \
         bugnet window --good good.log --bad bad.log\n\n\
         Exit status:\n  \
-        0  done, whether they differ or not{READER_EXIT_STATUS}"))]
+        0  done, whether they differ or not{READER_EXIT_STATUS}{INTERRUPTED_EXIT_STATUS}"))]
 pub struct WindowArgs {
     /// The log of a run that went right
     #[arg(long, value_name = "LOG")]
@@ -412,7 +416,7 @@ pub struct WindowArgs {
         bugnet races --top 100 --json /tmp/log\n\n\
         Each position is one for `bugnet debug --at` and the other commands. This replays all of the process, twice.\n\n\
         Exit status:\n  \
-        0  done, whether there are any or not{READER_EXIT_STATUS}"))]
+        0  done, whether there are any or not{READER_EXIT_STATUS}{INTERRUPTED_EXIT_STATUS}"))]
 pub struct RacesArgs {
     #[command(flatten)]
     pub log: LogArg,

@@ -9,13 +9,16 @@ use clap::Args;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-/// An address, with or without `0x`, or another location.
+/// An address, with or without `0x`, or another location; or what points at one.
 fn instruction(text: &str) -> Result<Location, String> {
     match number::address(text) {
         Ok(address) if text.starts_with(|first: char| first.is_ascii_digit()) => {
             Ok(Location::Code(Name::Address(Addr(address))))
         }
-        _ => text.parse(),
+        _ => text.parse().or_else(|why| match text.strip_prefix('*') {
+            Some(_) => Ok(Location::Code(Name::Function { file: None, name: text.to_owned(), offset: None })),
+            None => Err(why),
+        }),
     }
 }
 
@@ -24,6 +27,7 @@ fn instruction(text: &str) -> Result<Location, String> {
 #[command(after_help = format!("Examples:\n  \
         bugnet code --at 0x7f3a20001000\n  \
         bugnet code --at sum\n  \
+        bugnet code --at 'table[2]'        the function at which this points in the end\n  \
         bugnet code --at 4711/3/123\n  \
         bugnet code --at 0x7f3a20001000 --length 64 --json /tmp/log\n\n\
         This replays the intervals that can have run code there, slowly.\n\n\
@@ -33,7 +37,8 @@ fn instruction(text: &str) -> Result<Location, String> {
 pub struct CodeArgs {
     #[command(flatten)]
     pub log: LogArg,
-    /// Address of an instruction, or a function, a line, or a position, which means the instruction there
+    /// Address of an instruction, or a function, a line, or a position, which means the instruction there; or a variable that points
+    /// at a function at the end: handler, table[2], ops->add
     #[arg(long, value_name = "WHERE", value_parser = instruction)]
     pub at: Location,
     /// Bytes from there on that make a version; fewer up to the end of an instruction that jumps or stores

@@ -233,6 +233,14 @@ impl Symbolizer {
         found
     }
 
+    /// Where functions begin that have a symbol, of the file at an address.
+    #[must_use]
+    pub fn function_starts(&mut self, addr: Addr) -> Vec<u64> {
+        let Some((image, address)) = self.file_at(addr) else { return Vec::new() };
+        let bias = addr.0.wrapping_sub(address);
+        image.function_starts().map(|start| start.wrapping_add(bias)).collect()
+    }
+
     fn index_at(&self, addr: Addr) -> Option<usize> {
         self.modules.iter().rposition(|m| addr.0.checked_sub(m.base).is_some_and(|offset| offset < m.size))
     }

@@ -9,6 +9,7 @@ use crate::crash::{LIMITS, Seen};
 use crate::cursor::{Cursor, LastWrite, Seek};
 use crate::error::Result;
 use crate::log::Log;
+use crate::memory::Memory;
 use crate::symbols::Symbolizer;
 use crate::syscall::{Inferred, Traces, who_wrote};
 use bugnet_debuginfo::expression::Named;
@@ -56,6 +57,9 @@ pub struct Values {
     pub after: String,
 }
 
+/// Bytes of a pointer.
+const POINTER: u64 = 8;
+
 /// Memory in which some bytes are others than they are.
 struct Overlay<'a, 'm> {
     seen: &'a mut Seen<'m>,
@@ -92,6 +96,29 @@ pub fn homes_of(log: &Log, cursor: &mut Cursor<'_>, symbols: &mut Symbolizer, su
     let scene = Scene::of(log, cursor, symbols)?;
     let (stack, images) = (scene.stack(), scene.images());
     scene.find(text, &stack, &images, &mut Seen { memory: cursor, symbols })?.homes(text)
+}
+
+/// What a variable, or a part of one, holds as a pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pointer {
+    /// Where it is.
+    pub at: Addr,
+    /// Where it points; none if it has not the size of a pointer, or its value is not known.
+    pub to: Option<Addr>,
+}
+
+/// What an expression holds as a pointer where the cursor is.
+///
+/// # Errors
+/// The expression names nothing there that is in memory, or the replay process is lost.
+pub fn pointer(log: &Log, cursor: &mut Cursor<'_>, symbols: &mut Symbolizer, text: &str) -> Result<Pointer> {
+    let scene = Scene::of(log, cursor, symbols)?;
+    let (stack, images) = (scene.stack(), scene.images());
+    let found = scene.find(text, &stack, &images, &mut Seen { memory: cursor, symbols })?.in_memory(text)?;
+    let (at, len) = (found.addr, found.len);
+    drop(found);
+    let bytes = if len == POINTER { cursor.read_memory(at, len)? } else { Vec::new() };
+    Ok(Pointer { at, to: bytes.try_into().ok().map(|bytes| Addr(u64::from_le_bytes(bytes))) })
 }
 
 /// Goes back to what wrote this last before where the cursor is; names mean what they mean there.

@@ -142,12 +142,16 @@ impl Calculator {
 }
 
 fn calculator(workshop: &Workshop) -> Result<Calculator> {
+    compiled(workshop, CALCULATOR)
+}
+
+fn compiled(workshop: &Workshop, text: &str) -> Result<Calculator> {
     let source = workshop.path.join("calculator.c");
-    fs::write(&source, CALCULATOR)?;
+    fs::write(&source, text)?;
     let program = workshop.path.join("calculator");
     let built = run(Command::new("gcc").args(["-O0", "-g", "-o"]).arg(&program).arg(&source))?;
     ensure!(built.status.success(), "{}", printed(&built));
-    let line = CALCULATOR.lines().position(|line| line.ends_with("// BUG")).context("no line")?;
+    let line = text.lines().position(|line| line.ends_with("// BUG")).context("no line")?;
     Ok(Calculator { source, line: line as u32 + 1, program, folder: workshop.path.clone() })
 }
 
@@ -204,6 +208,29 @@ fn named_output() -> Result<()> {
     let report = why(&["--expect", &expected.to_string_lossy()], &log)?;
     ensure!(report["symptom"]["symptom"] == "short" && report["symptom"]["missing"] == "more", "{report}");
     ensure!(text(&report, "/asked").starts_with("the last condition before the end, in main at "), "{report}");
+    workshop.done()
+}
+
+/// What a change means is said in terms of the line; the instructions are a detail behind that.
+fn source_terms() -> Result<()> {
+    let text = CALCULATOR.replace("value > 100", "value >= 100").replace("sum < 100", "sum < 0");
+    let workshop = Workshop::new("why-source-terms")?;
+    let calculator = compiled(&workshop, &text)?;
+    let log = calculator.record("log", &["100"])?;
+    let expected = workshop.path.join("expected");
+    fs::write(&expected, "sum 100\n")?;
+    let report = why(&["--expect", &expected.to_string_lossy(), "--top", "10"], &log)?;
+    let suspects = report["suspects"].as_array().context("no suspects")?;
+    let line = text.lines().position(|line| line.contains("value >= 100")).context("no line")? as u64 + 1;
+    let suspect = suspects.iter().find(|one| one["line"] == line).with_context(|| format!("{report:#}"))?;
+    let why: Vec<&str> = suspect["why"].as_array().context("no reasons")?.iter().filter_map(Value::as_str).collect();
+    let tried = why.iter().find(|why| why.contains("that was tried")).with_context(|| format!("{why:?}"))?;
+    let is_said = ["a constant greater by 1", "`value > 100` instead of `value >= 100`", "`value >= 100` always false"];
+    ensure!(
+        is_said.iter().any(|said| tried.starts_with(&format!("with {said}, the output is as it should be"))),
+        "{tried}"
+    );
+    ensure!(tried.ends_with("`)"), "{tried}");
     workshop.done()
 }
 
@@ -493,6 +520,7 @@ pub fn trials() -> Result<Vec<Trial>> {
         Trial::test("ranks-all", move || ranks(true).map_err(failed)).with_ignored_flag(true),
         Trial::test("right_runs", move || right_runs().map_err(failed)),
         Trial::test("named_output", move || named_output().map_err(failed)),
+        Trial::test("source_terms", move || source_terms().map_err(failed)),
     ];
     let (mut kinds, mut reports, mut causes) = (Vec::new(), Vec::new(), Vec::new());
     for one in &KINDS {

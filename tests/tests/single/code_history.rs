@@ -122,3 +122,76 @@ fn versions_are_those_of_the_source() -> Result<()> {
     }
     workshop.done()
 }
+
+const POINTERS: &str = r#"#include <stdio.h>
+
+static int add(int a) { return a + 1; }
+static int twice(int a) { return a * 2; }
+
+struct operations { int (*first)(int); int (*second)(int); };
+struct operations operations = { add, twice };
+struct operations *chosen = &operations;
+int (*table[2])(int) = { twice, add };
+int total;
+int (*never)(int);
+
+int main(void)
+{
+    total = chosen->first(table[0](3)) + operations.second(1);
+    printf("%d\n", total);
+    return 0;
+}
+"#;
+
+/// What points at a function means that function; what is no code is said to be what it is.
+#[test]
+fn pointers_to_code() -> Result<()> {
+    let workshop = Workshop::new("code-pointers")?;
+    let (source, program, log) =
+        (workshop.path.join("program.c"), workshop.path.join("program"), workshop.path.join("log"));
+    std::fs::write(&source, POINTERS)?;
+    let built = run(Command::new("gcc").args(["-g", "-O0", "-no-pie", "-o"]).arg(&program).arg(&source))?;
+    ensure!(built.status.success(), "{}", printed(&built));
+    run(&mut Job::new(&workshop.path, [program.to_string_lossy()]).recorded(&log, &[])?)?;
+    let symbols = symbols(&program)?;
+    let code = |at: &str| run(Command::new(bugnet_tests::bugnet::binary()?).args(["code", "--at", at]).arg(&log));
+    for (pointer, function) in [
+        ("chosen->first", "add"),
+        ("*chosen->first", "add"),
+        ("operations.second", "twice"),
+        ("table[0]", "twice"),
+        ("*table[1]", "add"),
+        ("table", "?"),
+        ("total", "?"),
+        ("never", "?"),
+    ] {
+        let output = code(pointer)?;
+        let said = printed(&output);
+        if function == "?" {
+            ensure!(
+                output.status.code() == Some(2) && said.contains(" is no code: it is data at 0x"),
+                "{pointer}: {said}"
+            );
+            continue;
+        }
+        let to = symbols.get(function).context("no such function")?;
+        ensure!(
+            said.contains(&format!("{pointer} is a pointer: in the end it points at {to:#x}, {function} at ")),
+            "{pointer}: {said}"
+        );
+        ensure!(said.contains(&format!("{to:#x}: 1 version of the code")), "{pointer}: {said}");
+    }
+    let address = |name: &str| Ok::<_, anyhow::Error>(format!("{:#x}", symbols.get(name).context("no symbol")?));
+    let (total, table) = (address("total")?, address("table")?);
+    let said = printed(&code(&total)?);
+    ensure!(
+        said.contains(&format!("{total} is no code but data: total")) && said.contains("bugnet last-write"),
+        "{said}"
+    );
+    let said = printed(&code(&table)?);
+    ensure!(said.contains("is no code but data: table") && said.contains(", twice at "), "{said}");
+    let said = printed(&code("0x10000")?);
+    ensure!(said.contains("nothing is mapped there in the end"), "{said}");
+    ensure!(printed(&code("nothing")?).contains("nothing"), "a name that nothing has");
+    workshop.done()
+}

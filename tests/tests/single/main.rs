@@ -2,6 +2,7 @@
 
 mod architecture;
 mod bare_root;
+mod called;
 mod code_history;
 mod cores;
 mod dap;
@@ -28,6 +29,7 @@ mod questions;
 mod scale;
 mod scouting;
 mod snapshot;
+mod stopped;
 mod tracing;
 mod travel;
 mod until_fail;

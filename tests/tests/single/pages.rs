@@ -55,6 +55,22 @@ fn a_slice() -> Result<()> {
     let mut page = Page::open(&workshop, &file)?;
     let lines = report["lines"].as_array().context("no lines")?;
     let outside = report["outside"].as_array().context("no sources")?;
+    // It begins with the program's own lines and their text; libraries are folded in between, each of which says where it was called.
+    let is_own = |line: &&Value| line["is_system"] == false;
+    let own: Vec<&Value> = lines.iter().filter(is_own).collect();
+    ensure!(count(&mut page, "#steps > li.line")? == own.len() as u64, "not {} lines of its own", own.len());
+    let first = page.text("document.querySelector('#steps > li.line pre').innerText")?;
+    ensure!(own.first().is_some_and(|line| line["text"] == first.as_str()), "{first} is not the first: {report}");
+    let runs = lines.chunk_by(|a, b| is_own(&a) == is_own(&b)).filter(|run| !is_own(&&run[0])).count() as u64;
+    ensure!(runs > 0 && count(&mut page, "#steps details")? == runs, "not {runs} runs of libraries");
+    ensure!(count(&mut page, "#steps details[open]")? == 0, "libraries are not folded");
+    let called = page.text("document.querySelector('#steps details summary').innerText")?;
+    ensure!(called.contains("called from push at ") && called.contains("chained.c:"), "{called}");
+    ensure!(page.text("document.getElementById('list').innerText")?.contains("with "), "no values");
+    // The graph has each run as one, until one wants to see more.
+    page.click("#show-graph")?;
+    ensure!(count(&mut page, ".node.line")? == own.len() as u64 + runs, "libraries are not folded in the graph");
+    page.click("#libraries")?;
     ensure!(count(&mut page, ".node.line")? == lines.len() as u64, "not {} lines", lines.len());
     ensure!(count(&mut page, ".node.outside")? == outside.len() as u64, "not {} sources", outside.len());
     let all = |item: &Value| item["from"].as_array().map_or(0, Vec::len);
@@ -108,10 +124,20 @@ fn a_large_slice() -> Result<()> {
     let Sliced { workshop, page: file, report } =
         sliced("large-slice", &["--at", "report", "--var", "total", "--full=all"])?;
     let mut page = Page::open(&workshop, &file)?;
-    let lines = report["lines"].as_array().map_or(0, Vec::len);
-    ensure!(lines > 200 && count(&mut page, ".node.line")? == 200, "{lines} lines");
+    let lines = report["lines"].as_array().context("no lines")?;
+    let libraries = lines.iter().filter(|line| line["is_system"] == true).count();
+    let own = lines.len() - libraries;
+    ensure!(own > 0 && libraries > 200, "{own} lines, and {libraries} of libraries");
+    ensure!(count(&mut page, "#steps > li.line")? == own as u64, "not {own} lines of its own");
+    ensure!(count(&mut page, "#steps details li.line")? == 200, "not 200 lines of libraries");
     let summary = page.text("document.getElementById('summary').innerText")?;
-    ensure!(summary.contains(&format!("the last 200 of its {lines} lines")), "{summary}");
+    ensure!(
+        summary.contains(&format!("the last {own} of its {own} lines, and the last 200 of {libraries} of libraries")),
+        "{summary}"
+    );
+    page.click("#show-graph")?;
+    page.click("#libraries")?;
+    ensure!(count(&mut page, ".node.line")? == own as u64 + 200, "not {own} lines and 200 of libraries");
     let kinds = ["data", "address", "control"];
     for kind in kinds {
         ensure!(count(&mut page, &format!(".edge.{kind}"))? > 0, "no {kind}");
@@ -205,6 +231,7 @@ fn counts_over_time() -> Result<()> {
     }
     let said = page.text("document.body.innerText")?;
     ensure!(said.contains("Functions that executed most") && count(&mut page, ".hottest tbody tr")? > 10, "{said}");
+    ensure!(page.text("document.getElementById('calling').innerText")?.contains("main"), "{said}");
     ensure!(said.contains("The thin slice of total") && count(&mut page, "img")? == 0, "{said}");
     ensure!(page.errors.is_empty(), "{:?}", page.errors);
     drop(page);
