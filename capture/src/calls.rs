@@ -5,6 +5,7 @@ use crate::end;
 use crate::exec;
 use crate::files::{self, Kind};
 use crate::fork;
+use crate::hot;
 use crate::kernel::{self, Kernel};
 use crate::layout::{self, CALL, END, EXITS, FILE, MADE_AGAIN};
 use crate::log::{self, Record};
@@ -183,6 +184,20 @@ fn make(number: u64, args: &[u64; 6]) -> i64 {
     unsafe { sys::call(number, args) }
 }
 
+/// Makes a call of which arguments and signals change nothing, while signals may come.
+pub fn make_open(number: u64, args: &[u64; 6]) -> i64 {
+    let mut args = *args;
+    let mut path = [0u8; 32];
+    if let Some(argument) = own_path(number, &args, &mut path) {
+        args[argument] = state::get().elf.as_ptr() as u64;
+        if matches!(number, 89 | 267) {
+            return link(&args, number);
+        }
+    }
+    // SAFETY: the program's own call.
+    unsafe { sys::wait(number, &args, &raw const state::get().signals.come) }
+}
+
 /// The signal that a call sends to the process itself.
 pub fn sends_to_itself(number: u64, args: &[u64; 6]) -> Option<u64> {
     let own = u64::from(state::get().pid);
@@ -278,7 +293,7 @@ pub fn note_made(number: u64, args: &[u64; 6], result: i64) {
         streams::follow(number, args, result);
     }
     if number == 9 && result >= 0 && args[3] & MAP_ANONYMOUS == 0 {
-        keep_file(args[4]);
+        keep_file(args[4], result as u64, args[1], args[2]);
     }
     let call = table::of(number);
     let writes = call.and_then(|call| call.writes).unwrap_or_default();
@@ -319,7 +334,7 @@ pub fn note_made(number: u64, args: &[u64; 6], result: i64) {
 }
 
 /// Before the call that maps it, the log has a file.
-fn keep_file(descriptor: u64) {
+fn keep_file(descriptor: u64, at: u64, bytes: u64, protection: u64) {
     let Kind::Regular(key) = files::kind(descriptor) else { return };
     if !files::keep(descriptor, key) {
         state::get().full = true;
@@ -327,6 +342,7 @@ fn keep_file(descriptor: u64) {
     }
     let mut room = [0; 4096];
     let len = files::path(descriptor, &mut room);
+    hot::mapped(&room[..len], at, bytes, protection);
     if let Some(mut record) = Record::begin(FILE, 0, 40 + len) {
         key.0.iter().for_each(|word| record.word(*word));
         record.word(len as u64);

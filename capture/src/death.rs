@@ -84,6 +84,12 @@ pub fn is_of(arrived: &Arrived) -> bool {
     state::get().signals.deadly & bit(arrived.signal) != 0
 }
 
+/// Whether one has come that does.
+pub fn has_come() -> bool {
+    let signals = &state::get().signals;
+    signals.has_come() && signals.deadly & bit(signals.arrived().signal) != 0
+}
+
 /// Whether the call at which such a signal has come was not made, or will not come to its end: it is the one that sends it, or would be made again.
 pub fn is_in_call(arrived: &Arrived, number: u64, args: &[u64; 6], result: i64) -> bool {
     let again = [crate::layout::MADE_AGAIN, -sys::EINTR].contains(&result);

@@ -21,6 +21,7 @@ mod exec;
 mod expand;
 mod files;
 mod fork;
+mod hot;
 #[path = "../../system-calls/src/kernel.rs"]
 #[allow(dead_code)]
 mod kernel;

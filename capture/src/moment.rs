@@ -1,6 +1,7 @@
 //! A signal that comes between two calls waits for the next one, but not for long: then it is delivered where the thread is, and the log has that moment, by
 //! registers and memory.
 
+use crate::hot;
 use crate::layout::MOMENT;
 use crate::log::Record;
 use crate::reach::{LINE, Reach, digest};
@@ -62,8 +63,11 @@ pub fn is_repeated(rip: u64) -> bool {
     repeats && opcode.is_some_and(|opcode| matches!(opcode, 0xa4..=0xa7 | 0xaa..=0xaf))
 }
 
+/// A line as it would be without us.
 fn line(at: u64) -> Option<[u8; LINE]> {
-    sys::read(at)
+    let mut bytes = sys::read(at)?;
+    hot::original(at, &mut bytes);
+    Some(bytes)
 }
 
 /// Tells the log where the thread is.

@@ -7,6 +7,7 @@
 use crate::calls;
 use crate::death;
 use crate::fork;
+use crate::hot;
 use crate::layout::{AT_CALL, AT_MOMENT, BY_FAULT, SIGNAL};
 use crate::log::{self, Record};
 use crate::moment;
@@ -132,12 +133,21 @@ impl Signals {
         begin_again();
     }
 
-    /// The signal that has come, which is nobody else's then.
-    pub fn take_arrived(&mut self) -> Option<Arrived> {
+    /// Whether one has come.
+    pub fn has_come(&self) -> bool {
         // A handler may have stored it.
         // SAFETY: a field of this structure.
-        let come = unsafe { (&raw const self.come).read_volatile() };
-        (come != 0).then(|| {
+        unsafe { (&raw const self.come).read_volatile() != 0 }
+    }
+
+    /// What has come last.
+    pub fn arrived(&self) -> &Arrived {
+        &self.arrived
+    }
+
+    /// The signal that has come, which is nobody else's then.
+    pub fn take_arrived(&mut self) -> Option<Arrived> {
+        self.has_come().then(|| {
             self.come = 0;
             self.arrived
         })
@@ -262,6 +272,12 @@ const HANDLER_STACK: usize = 128 << 10;
 #[expect(dead_code, reason = "the kernel and what it calls use it")]
 struct HandlerStack([u8; HANDLER_STACK]);
 static mut HANDLERS: HandlerStack = HandlerStack([0; HANDLER_STACK]);
+
+/// Whether a stack pointer is on the stack of handlers: a trapped call is being served, at whose end a signal is delivered.
+fn is_handling(rsp: u64) -> bool {
+    let start = &raw const HANDLERS as u64;
+    (start..=start + HANDLER_STACK as u64).contains(&rsp)
+}
 
 global_asm!(".globl bugnet_restore", "bugnet_restore:", "mov eax, 15", "syscall", "ud2",);
 
@@ -704,7 +720,7 @@ unsafe extern "C" fn on_signal(signal: i32, info: *const u8, context: *mut u64) 
         death::at_once(signal);
         return;
     }
-    if trap::own().contains(&rip) {
+    if trap::own().contains(&rip) || hot::is_stub(rip) {
         if raised {
             in_own(&mut context, signal, address);
             return;
@@ -713,9 +729,9 @@ unsafe extern "C" fn on_signal(signal: i32, info: *const u8, context: *mut u64) 
             // A call is being served, at whose end the signal is delivered; or the timer comes again.
             return;
         }
-        // A call waits; or, as only deadly ones can come meanwhile, is being served.
+        // A call waits; or is being served, while only deadly ones can come, or from a site that jumps.
         state.signals.arrive(signal, info);
-        if state.signals.deadly & bit(signal) != 0 {
+        if state.signals.deadly & bit(signal) != 0 || !is_handling(context.rsp()) {
             moment::wait();
         }
         let (not_made, given_up) = sys::waiting();
@@ -770,6 +786,8 @@ fn in_own(context: &mut Context, signal: usize, address: u64) {
         state::get().full = true;
     } else if context.rip() == at && (signal == SIGSEGV || signal == SIGBUS) {
         context.set_rip(over);
+    } else if signal == SIGILL && hot::is_delivery(context.rip()) {
+        hot::deliver(context);
     } else if signal == SIGILL && fork::is_behind(context.rip()) {
         fork::behind(context);
     } else {

@@ -1,5 +1,6 @@
 //! What this program knows of the process: one thread, so one of each.
 
+use crate::hot::Hot;
 use crate::signals::Signals;
 use core::cell::UnsafeCell;
 
@@ -28,6 +29,7 @@ pub struct State {
     /// Whether the process is a child of `vfork`, so deep.
     pub lent: usize,
     pub signals: Signals,
+    pub hot: Hot,
 }
 
 struct Own(UnsafeCell<State>);
@@ -49,6 +51,7 @@ static STATE: Own = Own(UnsafeCell::new(State {
     streams: [0; 256],
     lent: 0,
     signals: Signals::new(),
+    hot: Hot::new(),
 }));
 
 /// The process's.

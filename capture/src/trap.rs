@@ -8,6 +8,7 @@
 use crate::calls;
 use crate::death;
 use crate::end;
+use crate::hot;
 use crate::moment;
 use crate::signals::{self, Context};
 use crate::state;
@@ -88,6 +89,7 @@ pub fn serve(context: &mut Context) {
         signals::deliver(context, &arrived);
         return;
     }
+    hot::count(context.rip(), number);
     calls::serve(context, number);
     if state.full {
         end::because(context, "the disk is full, or the log cannot be written", false);

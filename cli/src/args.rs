@@ -199,12 +199,15 @@ pub struct InfoArgs {
 /// Other commands do so themselves, the first time that they need it.
 #[derive(Debug, Args)]
 #[command(after_help = format!("Examples:\n  \
-        bugnet record --light -- make -j2 && bugnet expand\n\n\
+        bugnet record --light -- make -j2 && bugnet expand\n  \
+        bugnet expand -p cc1\n\n\
         Exit status:\n  \
         0  done{READER_EXIT_STATUS}"))]
 pub struct ExpandArgs {
     #[command(flatten)]
     pub log: LogArg,
+    #[command(flatten)]
+    pub process: ProcessArg,
 }
 
 /// Print every record of a log, one line each

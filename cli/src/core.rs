@@ -3,7 +3,7 @@
 use crate::args::CoreArgs;
 use crate::at::open;
 use crate::failure::Failure;
-use crate::find_log::{find_log, tools};
+use crate::find_log::{find_log_of_one, tools};
 use crate::index;
 use crate::new_file::{check_free, make};
 use crate::terminal::output;
@@ -19,7 +19,7 @@ use std::io::Write;
 pub fn core(args: &CoreArgs) -> Result<(), Failure> {
     let path = &args.output;
     check_free(path)?;
-    let log = Log::open_source(find_log(&args.log)?)?;
+    let log = Log::open_source(find_log_of_one(&args.log, &args.process)?)?;
     let tools = tools(&args.time)?;
     let mut cursor = open(&tools, &log, &args.process)?;
     // It is to have all that can be known.

@@ -2,7 +2,7 @@
 
 use crate::args::DumpArgs;
 use crate::failure::{Failure, complain};
-use crate::find_log::find_log;
+use crate::find_log::find_log_of;
 use crate::order;
 use crate::processes::selected;
 use crate::record_json;
@@ -17,7 +17,7 @@ pub fn dump(args: &DumpArgs) -> Result<(), Failure> {
     if args.order {
         return order::dump(args);
     }
-    let log = Log::open_source(find_log(&args.log)?)?;
+    let log = Log::open_source(find_log_of(&args.log, &args.process)?)?;
     let intervals = args.interval.map(|only| only..only.saturating_add(1));
     let selection = Selection { processes: selected(&log, &args.process)?, tid: args.thread, intervals };
     let mut out = output(args.json);

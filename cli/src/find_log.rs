@@ -1,8 +1,9 @@
 //! Finds the log that the user means, and the tools to replay it.
 
-use crate::args::{LogArg, TimeArg};
+use crate::args::{LogArg, ProcessArg, TimeArg};
 use crate::encrypted::{decrypt, is_encrypted};
 use crate::ending::heed;
+use crate::expand::Asked;
 use crate::failure::Failure;
 use crate::recordings::{LATEST, default_folder, lock};
 use crate::terminal::Bar;
@@ -44,11 +45,26 @@ pub fn tools_that_show(time: &TimeArg) -> Result<Tools, Failure> {
 /// The log that the user means, opened: a folder or a packed file, by its path or its name where logs lie by default; without a
 /// name, the latest there. Until this process ends, nobody removes it.
 pub fn find_log(arg: &LogArg) -> Result<Source, Failure> {
+    find_log_asked(arg, Asked::All)
+}
+
+/// The same for a command that looks at one process.
+pub fn find_log_of_one(arg: &LogArg, process: &ProcessArg) -> Result<Source, Failure> {
+    find_log_asked(arg, Asked::One(process.process.as_deref()))
+}
+
+/// The same for a command that looks at the processes that the user selects, or all.
+pub fn find_log_of(arg: &LogArg, process: &ProcessArg) -> Result<Source, Failure> {
+    find_log_asked(arg, process.process.as_deref().map_or(Asked::All, Asked::Some))
+}
+
+/// The same, of which a light one is made as far as is asked.
+pub fn find_log_asked(arg: &LogArg, asked: Asked<'_>) -> Result<Source, Failure> {
     let path = find_in(arg.log.as_deref(), default_folder(|name| std::env::var_os(name)))?;
     // Other than the path, the lock lasts as long as this process.
     std::mem::forget(lock::using(&path));
     let Some(mut file) = open_file(&path)? else {
-        crate::expand::ensure(&path)?;
+        crate::expand::ensure(&path, asked)?;
         return Ok(path.as_path().into());
     };
     let mut start = Vec::new();

@@ -3,7 +3,7 @@
 use crate::args::HitsArgs;
 use crate::at::open;
 use crate::failure::Failure;
-use crate::find_log::{find_log, tools};
+use crate::find_log::{find_log_of_one, tools};
 use crate::terminal::{one_line, output};
 use bugnet_replay::hits::{Hit, Which, hits as find};
 use bugnet_replay::location::Code;
@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 
 /// Lists them.
 pub fn hits(args: &HitsArgs) -> Result<(), Failure> {
-    let log = Log::open_source(find_log(&args.log)?)?;
+    let log = Log::open_source(find_log_of_one(&args.log, &args.process)?)?;
     let tools = tools(&args.time)?;
     let mut cursor = open(&tools, &log, &args.process)?;
     let mut symbols = Symbolizer::new(&log, cursor.pid())?;

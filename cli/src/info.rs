@@ -2,7 +2,7 @@
 
 use crate::args::{InfoArgs, TimeArg};
 use crate::failure::Failure;
-use crate::find_log::{find_light, find_log, tools};
+use crate::find_log::{find_light, find_log_of, tools};
 use crate::handled::{self, Handled, Place};
 use crate::light::Light;
 use crate::next;
@@ -103,7 +103,7 @@ pub fn info(args: &InfoArgs) -> Result<(), Failure> {
     if let (Some(light), None) = (find_light(&args.log)?, &args.process.process) {
         return Light::read(&light)?.info(args.json);
     }
-    let log = Log::open_source(find_log(&args.log)?)?;
+    let log = Log::open_source(find_log_of(&args.log, &args.process)?)?;
     let info = Info::of(&log, selected(&log, &args.process)?, &args.time)?;
     let mut out = output(args.json);
     if args.json {

@@ -3,7 +3,7 @@
 use crate::args::LastWriteArgs;
 use crate::at::{open, show};
 use crate::failure::Failure;
-use crate::find_log::{find_log, tools};
+use crate::find_log::{find_log_of_one, tools};
 use crate::index;
 use crate::terminal::output;
 use bugnet_replay::crash::{Moment, moment};
@@ -29,7 +29,7 @@ struct Report<'a> {
 
 /// Looks for it and shows it.
 pub fn last_write(args: &LastWriteArgs) -> Result<(), Failure> {
-    let log = Log::open_source(find_log(&args.log)?)?;
+    let log = Log::open_source(find_log_of_one(&args.log, &args.process)?)?;
     let tools = tools(&args.time)?;
     let mut cursor = open(&tools, &log, &args.process)?;
     index::make_if_needed(&tools, &log, &mut cursor)?;

@@ -32,6 +32,9 @@ pub struct Captured {
     moments: u64,
     /// Bytes of its light log.
     size: u64,
+    /// Whether a signal killed it; by itself: for what it did, or sent to itself.
+    #[serde(skip)]
+    failed: Option<bool>,
 }
 
 /// A light log of which no log has been made.
@@ -82,7 +85,7 @@ impl Captured {
         File::open(path)?.take(header.used as u64).read_to_end(&mut bytes)?;
         let (mut program, mut args) = programs.get(&header.from).cloned().unwrap_or_default();
         let mut end = ProcessEnd::Unknown;
-        let (mut calls, mut signals, mut moments) = (0, 0, 0);
+        let (mut calls, mut signals, mut moments, mut failed) = (0, 0, 0, None);
         let mut at = layout::HEADER;
         loop {
             let record = match light::record(&bytes, at) {
@@ -112,6 +115,10 @@ impl Captured {
                         End::GoesOn(why) => ProcessEnd::Incomplete { why: String::from_utf8_lossy(why).into_owned() },
                         End::Dies(signal) | End::DiesInCall { signal, .. } | End::Killed { signal, .. } => {
                             signals += 1;
+                            failed = Some(match ended {
+                                End::DiesInCall { code, .. } | End::Killed { code, .. } => code == libc::SI_TKILL,
+                                _ => true,
+                            });
                             ProcessEnd::Killed { signal: signal as i32 }
                         }
                     };
@@ -128,7 +135,7 @@ impl Captured {
             unrecorded: None,
         };
         let process = Process { id: header.process, info: Some(info), threads: 1, intervals: 0, instructions: 0, end };
-        Ok(Self { process, calls, signals, moments, size: bytes.len() as u64 })
+        Ok(Self { process, calls, signals, moments, size: bytes.len() as u64, failed })
     }
 }
 
@@ -155,6 +162,28 @@ impl Light {
         }
         let files = size_of_files(path).map_err(system(path))?;
         Ok(Self { path: path.to_owned(), recording, processes, files })
+    }
+
+    /// The processes with this id, or with a program of this name (`tree::select`).
+    pub fn select(&self, name: &str) -> Vec<ProcessId> {
+        let is_meant = |process: &&Process| {
+            let program = process.info.as_ref().map_or("", |info| &info.program);
+            let by_id = process.id.to_string() == name || process.id.pid.to_string() == name;
+            by_id || program == name || program.rsplit('/').next() == Some(name)
+        };
+        self.processes.iter().map(|one| &one.process).filter(is_meant).map(|process| process.id).collect()
+    }
+
+    /// The one that a command looks at: the last of these; or the last that died of what it did itself, of what somebody sent, or the program that
+    /// was recorded (`crash::failed`).
+    pub fn meant(&self, name: Option<&str>) -> Option<ProcessId> {
+        if let Some(name) = name {
+            return self.select(name).pop();
+        }
+        let failed = |by_itself| self.processes.iter().rev().find(|one| one.failed == Some(by_itself));
+        let first = self.processes.first().map(|one| one.process.id.pid);
+        let of_first = || self.processes.iter().rev().find(|one| Some(one.process.id.pid) == first);
+        failed(true).or_else(|| failed(false)).or_else(of_first).map(|one| one.process.id)
     }
 
     /// `bugnet ps`.

@@ -3,7 +3,7 @@
 use crate::args::MemcheckArgs;
 use crate::at::open;
 use crate::failure::{EXIT_ERRORS, Failure};
-use crate::find_log::{find_log, tools_that_show};
+use crate::find_log::{find_log_of_one, tools_that_show};
 use crate::index::make_if_needed;
 use crate::next::quoted;
 use crate::terminal::output;
@@ -20,7 +20,7 @@ const WITH_VARIABLES: usize = 10;
 /// Finds them, and shows them.
 pub fn memcheck(args: &MemcheckArgs) -> Result<ExitCode, Failure> {
     let named = named(args)?;
-    let log = Log::open_source(find_log(&args.log)?)?;
+    let log = Log::open_source(find_log_of_one(&args.log, &args.process)?)?;
     let tools = tools_that_show(&args.time)?;
     let mut cursor = open(&tools, &log, &args.process)?;
     if !args.no_leaks || args.undefined {

@@ -3,7 +3,7 @@
 use crate::args::RacesArgs;
 use crate::at::open;
 use crate::failure::Failure;
-use crate::find_log::{find_log, tools_that_show};
+use crate::find_log::{find_log_of_one, tools_that_show};
 use crate::next::quoted;
 use crate::terminal::output;
 use bugnet_analyses::races::{Options, Report, Shown, races as find};
@@ -15,7 +15,7 @@ use std::path::Path;
 
 /// Finds them, and shows them.
 pub fn races(args: &RacesArgs) -> Result<(), Failure> {
-    let log = Log::open_source(find_log(&args.log)?)?;
+    let log = Log::open_source(find_log_of_one(&args.log, &args.process)?)?;
     let tools = tools_that_show(&args.time)?;
     let mut cursor = open(&tools, &log, &args.process)?;
     let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN);

@@ -3,7 +3,7 @@
 use crate::args::{Full, SliceArgs, ValueArgs};
 use crate::at::open;
 use crate::failure::Failure;
-use crate::find_log::{find_log, tools_that_show};
+use crate::find_log::{find_log_of_one, tools_that_show};
 use crate::new_file::{check_page, make};
 use crate::next::quoted;
 use crate::terminal::output;
@@ -22,7 +22,7 @@ use std::io::Write;
 /// Finds it out, and shows it.
 pub fn slice(args: &SliceArgs) -> Result<(), Failure> {
     args.html.as_deref().map_or(Ok(()), check_page)?;
-    let log = Log::open_source(find_log(&args.log)?)?;
+    let log = Log::open_source(find_log_of_one(&args.log, &args.process)?)?;
     let tools = tools_that_show(&args.time)?;
     let mut cursor = open(&tools, &log, &args.process)?;
     let mut symbols = Symbolizer::new(&log, cursor.pid())?;

@@ -25,7 +25,7 @@ pub fn stats(args: &StatsArgs) -> Result<(), Failure> {
         return Err(Failure::Usage("a value is one to slice: say --slice, too".into()));
     }
     args.html.as_deref().map_or(Ok(()), check_page)?;
-    let log = Log::open_source(find_log(&args.log)?)?;
+    let log = Log::open_source(find_log_of(&args.log, &args.process)?)?;
     let tools = tools_that_tell(&args.time)?;
     let processes = selected(&log, &args.process)?;
     let selection = Selection { processes, tid: args.thread, intervals: args.intervals.clone() };

@@ -3,7 +3,7 @@
 use crate::args::SyscallsArgs;
 use crate::at::open;
 use crate::failure::Failure;
-use crate::find_log::{find_log, tools};
+use crate::find_log::{find_log_of_one, tools};
 use crate::processes::meant;
 use crate::terminal::{one_line, output};
 use bugnet_replay::log::Log;
@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 
 /// Lists them.
 pub fn syscalls(args: &SyscallsArgs) -> Result<(), Failure> {
-    let log = Log::open_source(find_log(&args.log)?)?;
+    let log = Log::open_source(find_log_of_one(&args.log, &args.process)?)?;
     let wanted = Wanted { thread: args.thread, numbers: Wanted::numbers(&args.only)? };
     let mut out = output(args.json);
     let mut print = |call: Listed| -> std::io::Result<()> {

@@ -23,7 +23,7 @@ use measure::{Plan, Row, measure};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use table::Style;
+use table::{Kind, Style};
 use way::Way;
 use workloads::{Inputs, workloads};
 
@@ -39,6 +39,8 @@ use workloads::{Inputs, workloads};
     spec-harness --group single --markdown       a table\n  \
     spec-harness --group long --group parallel --threads 2\n  \
     \x20                                            a build, java, node and cc1; two threads, also merged\n  \
+    spec-harness --light --group single --group start --group calls\n    \
+    \x20                                            light recording\n  \
     spec-harness --peers                         bugnet beside valgrind, qemu-user and gdb\n  \
     spec-harness --time-travel --quick           how fast one moves through recordings\n  \
     spec-harness --paper figures                 the paper's measurements of bugs\n  \
@@ -58,7 +60,7 @@ struct Cli {
     /// Only workloads whose names contain this; with --time-travel, that are named so
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Only this list: single, programs, start, long, parallel, sharing or spec
+    /// Only this list: single, programs, start, calls, long, parallel, sharing or spec
     #[arg(long, value_name = "GROUP")]
     group: Vec<String>,
     /// Numbers of threads that programs with threads are measured with [default: 1,2,4; with --quick 2]
@@ -71,6 +73,9 @@ struct Cli {
     /// full`; these are run once
     #[arg(long)]
     peers: bool,
+    /// Instead, measure light recording beside full recording: captured, expanded, recorded
+    #[arg(long, conflicts_with = "peers")]
+    light: bool,
     /// Instead, measure how cost grows with instructions, threads and memory; figures and plots go to this folder
     #[arg(long, value_name = "FOLDER")]
     growth: Option<PathBuf>,
@@ -186,6 +191,7 @@ fn run(cli: &Cli) -> Result<bool> {
     }
     let ways = match (cli.native_only, cli.peers) {
         (true, _) => vec![Way::Native],
+        (false, false) if cli.light => Way::LIGHT.to_vec(),
         (false, false) => Way::OWN.to_vec(),
         (false, true) => {
             let own = Way::OWN.iter().filter(|way| **way != Way::ReplayTwo);
@@ -218,10 +224,15 @@ fn run(cli: &Cli) -> Result<bool> {
         )?;
     }
     if !cli.native_only {
+        let kind = match (cli.peers, cli.light) {
+            (true, _) => Kind::Peers,
+            (_, true) => Kind::Light,
+            _ => Kind::Own,
+        };
         if !cli.markdown {
-            println!("\n{}", table::caption(cli.peers));
+            println!("\n{}", table::caption(kind));
         }
-        print!("{}", table::table(&rows, cli.peers, if cli.markdown { Style::Markdown } else { Style::Text }));
+        print!("{}", table::table(&rows, kind, if cli.markdown { Style::Markdown } else { Style::Text }));
     }
     if failed > 0 {
         eprintln!("{failed} of {} workloads could not be measured", chosen.len());

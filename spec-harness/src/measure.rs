@@ -59,6 +59,8 @@ pub struct Row {
     pub gdb: Option<Pace>,
     /// The log of the last run.
     pub log: LogSize,
+    /// Bytes of the light log of the last run, without copies of mapped files; 0 if there was none.
+    pub light: u64,
 }
 
 impl Row {
@@ -112,6 +114,7 @@ pub fn measure(workload: &Workload, plan: &Plan) -> Result<Row> {
     let mut failed = BTreeMap::new();
     let mut size = LogSize::default();
     let mut gdb = None;
+    let mut light = 0;
     for round in 0..plan.runs {
         let mut expected = None;
         for way in &plan.ways {
@@ -125,8 +128,9 @@ pub fn measure(workload: &Workload, plan: &Plan) -> Result<Row> {
             let dir = workshop.folder("run")?;
             let mut job = (workload.job)(&dir)?;
             let command = match way {
-                Way::Record => recorded(&job, &log, workload, plan)?,
-                Way::Replay | Way::ReplayTwo | Way::Merged => way.replay(&log)?,
+                Way::Record => recorded(&job, &log, workload, plan, false)?,
+                Way::Capture => recorded(&job, &log, workload, plan, true)?,
+                Way::Expand | Way::Replay | Way::ReplayTwo | Way::Merged => way.replay(&log)?,
                 _ => {
                     job.command = way.wrap(job.command, &workshop.path)?;
                     job.native()?
@@ -136,12 +140,16 @@ pub fn measure(workload: &Workload, plan: &Plan) -> Result<Row> {
             fs::remove_dir_all(&dir)?;
             let expected = expected.get_or_insert(Outcome { status: outcome.status.clone(), output: outcome.output });
             match way {
-                Way::Record => {
+                Way::Record | Way::Capture => {
                     ensure!(outcome == *expected, "status or output differ from native ({})", outcome.status)
                 }
-                Way::Replay | Way::ReplayTwo | Way::Merged if !outcome.is_success() => {
+                Way::Expand | Way::Replay | Way::ReplayTwo | Way::Merged if !outcome.is_success() => {
                     let said = fs::read_to_string(workshop.path.join("stderr")).unwrap_or_default();
-                    bail!("replay: {}\n{said}", outcome.status);
+                    bail!("{way:?}: {}\n{said}", outcome.status);
+                }
+                Way::Expand => {
+                    light = light_size(&log)?;
+                    fs::remove_dir_all(&log)?;
                 }
                 Way::Native | Way::Replay | Way::ReplayTwo | Way::Merged => {}
                 Way::GdbRecord => {
@@ -170,11 +178,33 @@ pub fn measure(workload: &Workload, plan: &Plan) -> Result<Row> {
     }
     workshop.done()?;
     let costs = costs.into_iter().map(|(way, costs)| (way, median(costs))).collect();
-    Ok(Row { name: workload.name.clone(), group: workload.group, runs: plan.runs, costs, failed, gdb, log: size })
+    Ok(Row {
+        name: workload.name.clone(),
+        group: workload.group,
+        runs: plan.runs,
+        costs,
+        failed,
+        gdb,
+        log: size,
+        light,
+    })
 }
 
-fn recorded(job: &Job, log: &Path, workload: &Workload, plan: &Plan) -> Result<Command> {
+/// Bytes of light logs.
+fn light_size(log: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(log.join("light"))? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            bytes += entry.metadata()?.len();
+        }
+    }
+    Ok(bytes)
+}
+
+fn recorded(job: &Job, log: &Path, workload: &Workload, plan: &Plan, is_light: bool) -> Result<Command> {
     let mut options = workload.options.to_vec();
+    options.extend(is_light.then_some("--light"));
     if let Some(interval) = &plan.interval {
         options.extend(["--interval", interval]);
     }

@@ -4,6 +4,17 @@ use crate::measure::Row;
 use crate::way::{PATIENCE, Way};
 use std::fmt::Write;
 
+/// What a table is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// bugnet itself.
+    Own,
+    /// bugnet and its peers.
+    Peers,
+    /// Light recording.
+    Light,
+}
+
 /// How a table looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
@@ -32,6 +43,20 @@ macro_rules! ratio {
             name: $name,
             cell: |row| factor(row.ratio(Way::$way, Way::$to, $f)),
             ratio: Some(|row| row.ratio(Way::$way, Way::$to, $f)),
+            sign: "",
+        }
+    };
+}
+
+/// A ratio to native of which hundredths count.
+macro_rules! hundredths {
+    ($name:expr, $way:ident, $f:expr) => {
+        Column {
+            name: $name,
+            cell: |row| {
+                row.ratio(Way::$way, Way::Native, $f).map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}x"))
+            },
+            ratio: Some(|row| row.ratio(Way::$way, Way::Native, $f)),
             sign: "",
         }
     };
@@ -74,6 +99,29 @@ const OWN: [Column; 15] = [
     text("deps /M logged", |row| per_million(row, row.log.dependencies)),
     ratio!("memory", Record, Native, |c| c.memory as f64),
 ];
+
+/// Light recording.
+const LIGHT: [Column; 11] = [
+    text("program", |row| row.name.clone()),
+    text("instructions", |row| count(row.log.instructions)),
+    text("native wall", |row| milliseconds(row.costs.get(&Way::Native).map(|cost| cost.wall))),
+    hundredths!("captured CPU", Capture, |c| c.cpu),
+    hundredths!("captured wall", Capture, |c| c.wall),
+    text("more wall", |row| {
+        let [captured, native] = [Way::Capture, Way::Native].map(|way| row.costs.get(&way).map(|cost| cost.wall));
+        milliseconds(captured.zip(native).map(|(captured, native)| captured - native))
+    }),
+    ratio!("recorded CPU", Record, Native, |c| c.cpu),
+    ratio!("recorded wall", Record, Native, |c| c.wall),
+    ratio!("expand CPU", Expand, Native, |c| c.cpu),
+    ratio!("expand wall", Expand, Native, |c| c.wall),
+    text("light log", |row| size(row.light as f64)),
+];
+
+/// A time; `-` if there is none.
+fn milliseconds(seconds: Option<f64>) -> String {
+    seconds.map_or_else(|| "-".to_owned(), |seconds| format!("{:.1} ms", seconds * 1e3))
+}
 
 /// bugnet and its peers, CPU time.
 const PEERS: [Column; 11] = [
@@ -157,8 +205,13 @@ pub fn size(bytes: f64) -> String {
 
 /// What the figures of a table are, for who does not know.
 #[must_use]
-pub fn caption(peers: bool) -> String {
-    if peers {
+pub fn caption(kind: Kind) -> String {
+    if kind == Kind::Light {
+        return "Relative to native. captured: under record --light, with bugnet's own start; more wall: the time that this adds. recorded: under record. expand: the log made \
+            of the light one, with as many jobs as there are processors. light log: without copies of mapped files.\n"
+            .to_owned();
+    }
+    if kind == Kind::Peers {
         return format!(
             "CPU time relative to native. bugnet records and verifies by replay; valgrind without a tool and qemu-user only\n\
              run the program, memcheck checks its memory, lackey counts and the plugin of qemu-user is called at its loads\n\
@@ -173,10 +226,14 @@ pub fn caption(peers: bool) -> String {
 }
 
 /// The table of all rows, with the geometric mean of the slowdowns of each group of more than one row; of bugnet and
-/// its peers if `peers`.
+/// its peers, or of light recording, by `kind`.
 #[must_use]
-pub fn table(rows: &[Row], peers: bool, style: Style) -> String {
-    let columns: &[Column] = if peers { &PEERS } else { &OWN };
+pub fn table(rows: &[Row], kind: Kind, style: Style) -> String {
+    let columns: &[Column] = match kind {
+        Kind::Own => &OWN,
+        Kind::Peers => &PEERS,
+        Kind::Light => &LIGHT,
+    };
     let mut lines: Vec<Vec<String>> = vec![columns.iter().map(|column| column.name.to_owned()).collect()];
     for group in rows.chunk_by(|a, b| a.group == b.group) {
         lines.extend(group.iter().map(|row| columns.iter().map(|column| (column.cell)(row)).collect()));

@@ -22,6 +22,10 @@ pub enum Way {
     Native,
     /// Under DynamoRIO without a client.
     DynamoRio,
+    /// Under `bugnet record --light`.
+    Capture,
+    /// The light log through `bugnet expand`.
+    Expand,
     /// Under `bugnet record`.
     Record,
     /// The log through `bugnet replay -j 1`.
@@ -48,6 +52,8 @@ impl Way {
     /// What bugnet is measured with.
     pub const OWN: [Self; 6] =
         [Self::Native, Self::DynamoRio, Self::Record, Self::Replay, Self::ReplayTwo, Self::Merged];
+    /// What light recording is measured with.
+    pub const LIGHT: [Self; 4] = [Self::Native, Self::Capture, Self::Expand, Self::Record];
     /// What it is compared with.
     pub const PEERS: [Self; 6] =
         [Self::Valgrind, Self::Memcheck, Self::Lackey, Self::Qemu, Self::QemuPlugin, Self::GdbRecord];
@@ -60,7 +66,13 @@ impl Way {
         let plugin = folder.join("accesses.so");
         let plugin_option = plugin.display().to_string();
         let before: &[&str] = match self {
-            Self::Native | Self::Record | Self::Replay | Self::ReplayTwo | Self::Merged => return Ok(command),
+            Self::Native
+            | Self::Capture
+            | Self::Expand
+            | Self::Record
+            | Self::Replay
+            | Self::ReplayTwo
+            | Self::Merged => return Ok(command),
             Self::DynamoRio => return Ok(under_dynamorio(command)),
             Self::Valgrind => &["valgrind", "-q", "--tool=none"],
             Self::Memcheck => &["valgrind", "-q", "--log-file=/dev/null"],
@@ -100,7 +112,7 @@ impl Way {
         Ok(limit.iter().chain(before).map(|&arg| arg.to_owned()).chain(command).collect())
     }
 
-    /// The command that replays `log` this way.
+    /// The command that replays or expands `log` this way.
     ///
     /// # Errors
     /// bugnet is not built.
@@ -109,9 +121,11 @@ impl Way {
         let how: &[&str] = match self {
             Self::Merged => &["--merged"],
             Self::ReplayTwo => &["-j", "2"],
+            Self::Expand => &[],
             _ => &["-j", "1"],
         };
-        command.arg("replay").args(how).arg(log).stdin(Stdio::null());
+        let verb = if self == Self::Expand { "expand" } else { "replay" };
+        command.arg(verb).args(how).arg(log).stdin(Stdio::null());
         Ok(command)
     }
 }

@@ -18,7 +18,7 @@ pub type Prepare = Box<dyn Fn(&Path) -> Result<Job>>;
 pub struct Workload {
     /// Its name.
     pub name: String,
-    /// The list that it belongs to: `single`, `programs`, `start`, `long`, `parallel`, `sharing` or `spec`.
+    /// The list that it belongs to: `single`, `programs`, `start`, `calls`, `long`, `parallel`, `sharing` or `spec`.
     pub group: &'static str,
     /// Whether one of its processes has several threads that work: a merged replay then does more than one of each thread.
     pub has_threads: bool,
@@ -108,6 +108,53 @@ const START: &[Program] = &[
     }),
 ];
 
+/// Programs that make many calls and many processes, and compute little.
+const CALLS: &[Program] = &[
+    program(
+        "find-tree",
+        "findutils",
+        &["/usr/bin/find", "tree/", "-newer", "/nowhere/none", "-o", "-size", "+1k"],
+        [1, 2],
+        usr,
+    ),
+    program("tar-pipe", "tar", &["/bin/sh", "-c", "tar -C tree/ -cf - . | cat >/dev/null"], [1, 2], usr),
+    program("git-status", "git", &["/usr/bin/git", "-C", "repository", "status", "--short"], [300, 8_000], |dir, n| {
+        let script = format!(
+            "git init -q repository && cd repository && seq {n} | split -l 1 -a 4 && git add . && \
+             git -c user.name=x -c user.email=x@x commit -qm x && touch *"
+        );
+        let output = run(Command::new("sh").args(["-c", &script]).current_dir(dir))?;
+        ensure!(output.status.success(), "git: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(())
+    }),
+    program(
+        "bash-children",
+        "bash",
+        &["/bin/bash", "-c", "for ((i = 0; i < {n}; i++)); do /bin/true; done"],
+        [20, 200],
+        nothing,
+    ),
+    program(
+        "python-unittest",
+        "python3",
+        &["/usr/bin/python3", "-m", "unittest", "-q", "tests"],
+        [20, 200],
+        |dir, n| {
+            let tests = format!(
+                "import json, os, unittest\n\
+             def test(n):\n    \
+                 def one(self):\n        \
+                     with open(f'file{{n}}', 'w') as f: json.dump({{'n': n, 'l': list(range(500))}}, f)\n        \
+                     with open(f'file{{n}}') as f: self.assertEqual(json.load(f)['n'], n)\n        \
+                     os.unlink(f'file{{n}}')\n    \
+                 return one\n\
+             Tests = type('Tests', (unittest.TestCase,), {{f'test_{{n}}': test(n) for n in range({n})}})\n"
+            );
+            Ok(fs::write(dir.join("tests.py"), tests)?)
+        },
+    ),
+];
+
 /// Longer than the others, with processes and code that is made as the program runs: a build, the first 10 s of virtual machines, a large file's
 /// compilation.
 const LONG: &[Program] = &[
@@ -163,6 +210,7 @@ pub fn workloads(inputs: Inputs, threads: &[u32]) -> Result<Vec<Workload>> {
     let mut all: Vec<Workload> = SINGLE.iter().map(|(program, _)| workload("single", *program)).collect();
     all.extend(PROGRAMS.iter().map(|program| workload("programs", *program)));
     all.extend(START.iter().map(|program| workload("start", *program)));
+    all.extend(CALLS.iter().map(|program| workload("calls", *program)));
     all.extend(LONG.iter().map(|program| workload("long", *program)));
     for program in PARALLEL {
         all.extend(threads.iter().map(|&threads| Workload {
@@ -217,6 +265,12 @@ impl Kernel {
         let name = format!("{}-{threads}", self.name.trim_start_matches("kernel_"));
         Workload { name, group: self.group, has_threads: threads > 1, job: Box::new(prepare), options: &[] }
     }
+}
+
+/// A tree of files: of /usr/share, or of its documentation alone.
+fn usr(dir: &Path, size: u64) -> Result<()> {
+    let tree = if size > 1 { "/usr/share" } else { "/usr/share/doc" };
+    Ok(std::os::unix::fs::symlink(tree, dir.join("tree"))?)
 }
 
 fn nothing(_: &Path, _: u64) -> Result<()> {

@@ -7,15 +7,16 @@ mod tries;
 
 use crate::args::ExpandArgs;
 use crate::failure::{Failure, complain};
-use crate::find_log::find_log;
-use crate::light;
+use crate::find_log::{find_log, find_log_asked};
+use crate::light::{self, Light};
 use crate::terminal::progress;
 use bugnet_format::folder::{META_FILE, Module, Recording};
 use bugnet_format::light::{Header, How, LIGHT_FOLDER};
 use bugnet_format::source::Source;
+use bugnet_format::types::ProcessId;
 use bugnet_replay::symbols::pack_elf_below;
 use bugnet_replay::tools::{Tool, Tools};
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use tries::{Choices, Learned};
 
-/// Says that the log of a light one has been made.
+/// Says of which programs the log of a light one has been made, a line for each.
 const EXPANDED: &str = "expanded";
 /// The folder in which it is made until it is whole.
 const UNFINISHED: &str = "unfinished";
@@ -52,18 +53,81 @@ pub fn shrink(log: &Path) -> io::Result<Totals> {
     Ok(totals)
 }
 
-/// Makes the log of a light one, if it is not made yet.
+/// Of which processes a command needs the log.
+#[derive(Clone, Copy, Debug)]
+pub enum Asked<'a> {
+    /// All.
+    All,
+    /// All with this id, or with a program of this name.
+    Some(&'a str),
+    /// One: the last of those, or the one that a command takes by itself.
+    One(Option<&'a str>),
+}
+
+/// Makes the log of a light one, as far as it is needed and not made yet.
 ///
 /// # Errors
 /// The folder is not writable, the tools are missing, or nothing could be expanded.
-pub fn ensure(log: &Path) -> Result<(), Failure> {
-    if is_expanded(log) { Ok(()) } else { expand(log) }
+pub fn ensure(log: &Path, asked: Asked<'_>) -> Result<(), Failure> {
+    let light = log.join(LIGHT_FOLDER);
+    if !light.is_dir() {
+        return Ok(());
+    }
+    // Nobody else makes it meanwhile.
+    let folder = File::open(&light).map_err(system(&light))?;
+    folder.lock().map_err(system(&light))?;
+    let all = light::logs(log).map_err(system(log))?;
+    let made = made(log).map_err(system(&light))?;
+    let chosen = match asked {
+        Asked::All => None,
+        Asked::Some(name) => Some(Light::read(log)?.select(name)),
+        Asked::One(name) => Some(Light::read(log)?.meant(name).into_iter().collect()),
+    };
+    let chosen = chosen.map(|chosen: Vec<ProcessId>| chosen.into_iter().map(|id| root(&all, id)).collect::<Vec<_>>());
+    let is_wanted = |id: &ProcessId| chosen.as_ref().is_none_or(|chosen| chosen.contains(id));
+    let roots: Vec<&(PathBuf, Header)> = all
+        .iter()
+        .filter(|(_, header)| {
+            header.how != How::Forked && is_wanted(&header.process) && !made.contains(&header.process)
+        })
+        .collect();
+    if roots.is_empty() {
+        return Ok(());
+    }
+    expand(log, &all, &roots)?;
+    let made = made.into_iter().chain(roots.iter().map(|(_, header)| header.process));
+    let text: String = made.map(|id| format!("{id}\n")).collect();
+    fs::write(light.join(EXPANDED), text).map_err(system(&light))
 }
 
-/// Whether the log of a light one is made; or it is no light one.
+/// The program with whose log that of a process is made: its own, or that of whom it was forked by.
+fn root(all: &[(PathBuf, Header)], mut id: ProcessId) -> ProcessId {
+    // No longer than there are processes: what headers say may lead round.
+    for _ in all {
+        match all.iter().find(|(_, header)| header.process == id) {
+            Some((_, header)) if header.how == How::Forked => id = header.from,
+            _ => break,
+        }
+    }
+    id
+}
+
+/// The programs whose logs are made.
+fn made(log: &Path) -> io::Result<Vec<ProcessId>> {
+    let text = match fs::read_to_string(log.join(LIGHT_FOLDER).join(EXPANDED)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        other => other?,
+    };
+    Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
+}
+
+/// Whether the log of a light one is made as a whole; or it is no light one.
 pub fn is_expanded(log: &Path) -> bool {
-    let light = log.join(LIGHT_FOLDER);
-    !light.is_dir() || light.join(EXPANDED).exists()
+    if !log.join(LIGHT_FOLDER).is_dir() {
+        return true;
+    }
+    let (Ok(made), Ok(all)) = (made(log), light::logs(log)) else { return false };
+    all.iter().all(|(_, header)| header.how == How::Forked || made.contains(&header.process))
 }
 
 fn system(path: &Path) -> impl FnOnce(io::Error) -> Failure + '_ {
@@ -137,22 +201,25 @@ impl Expander {
     }
 }
 
-fn expand(log: &Path) -> Result<(), Failure> {
+/// Makes the log of these programs, of all that there are.
+fn expand(log: &Path, all: &[(PathBuf, Header)], roots: &[&(PathBuf, Header)]) -> Result<(), Failure> {
     let tools = Tools::locate()?;
     let [dynamorio, logger, capture] =
         [tools.path(Tool::DynamoRio)?, tools.path(Tool::Logger)?, tools.path(Tool::Capture)?];
     let expander = Expander { dynamorio, logger, capture, interval: Recording::open(log)?.meta.interval };
-    let all = light::logs(log).map_err(system(log))?;
-    let roots: Vec<&(PathBuf, Header)> = all.iter().filter(|(_, header)| header.how != How::Forked).collect();
     let unfinished = log.join(LIGHT_FOLDER).join(UNFINISHED);
     let _ = fs::remove_dir_all(&unfinished);
     fs::create_dir(&unfinished).map_err(system(&unfinished))?;
     fs::copy(log.join(META_FILE), unfinished.join(META_FILE)).map_err(system(log))?;
-    complain(&format_args!(
-        "the program ran natively: its log is made now ({} process{})",
-        all.len(),
-        if all.len() == 1 { "" } else { "es" }
-    ));
+    let count =
+        all.iter().filter(|(_, header)| roots.iter().any(|(_, own)| own.process == root(all, header.process))).count();
+    let (of, s) = (all.len(), if all.len() == 1 { "" } else { "es" });
+    match of - count {
+        0 => complain(&format_args!("the program ran natively: its log is made now ({of} process{s})")),
+        _ => complain(&format_args!(
+            "the program ran natively: the log of what is asked is made now ({count} of {of} process{s}; bugnet expand makes all)"
+        )),
+    }
     let bar = progress("expanding, in processes");
     bar.set_length(roots.len() as u64);
     let next = Mutex::new(roots.iter());
@@ -219,15 +286,16 @@ fn finish(log: &Path, unfinished: &Path) -> Result<(), Failure> {
     meta.contents = Some(recording.contents()?);
     meta.write(log)?;
     let _ = fs::remove_dir_all(unfinished);
-    let light = log.join(LIGHT_FOLDER);
-    fs::write(light.join(EXPANDED), "").map_err(system(&light))?;
     Ok(())
 }
 
 /// `bugnet expand`.
 pub fn run(args: &ExpandArgs) -> Result<(), Failure> {
     // Finding a log expands it.
-    let source: Source = find_log(&args.log)?;
+    let source: Source = match &args.process.process {
+        Some(name) => find_log_asked(&args.log, Asked::Some(name))?,
+        None => find_log(&args.log)?,
+    };
     let log = source.path();
     if !log.join(LIGHT_FOLDER).is_dir() {
         complain(&format_args!("{} was recorded as a whole: there is nothing to expand", log.display()));

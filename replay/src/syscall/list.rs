@@ -198,13 +198,32 @@ struct After {
 }
 
 impl After {
-    /// The bytes that are still to be found out, as watched ranges.
-    fn open(&self) -> Option<WatchedRange> {
-        let is_open = |n: &usize| self.bytes[*n].is_none() && !self.lost[*n];
-        let first = (0..self.bytes.len()).find(is_open)?;
-        let last = (0..self.bytes.len()).rev().find(is_open)?;
-        let (addr, len) = (self.addr + first as u64, (last - first + 1) as u64);
-        Some(WatchedRange { addr, len, reads: true, writes: true, changes: false })
+    /// Whether a byte is still to be found out.
+    fn is_open(&self, number: usize) -> bool {
+        self.bytes[number].is_none() && !self.lost[number]
+    }
+
+    /// The first and the last byte that is.
+    fn open(&self) -> Option<(usize, usize)> {
+        let mut open = (0..self.bytes.len()).filter(|number| self.is_open(*number));
+        let first = open.next()?;
+        Some((first, open.next_back().unwrap_or(first)))
+    }
+
+    /// Such bytes that lie next to each other, as watched ranges: a program may use those between them, which nobody asks about any more, all the time.
+    fn watched(&self) -> impl Iterator<Item = WatchedRange> {
+        let numbers: Vec<usize> = (0..self.bytes.len()).collect();
+        let parts: Vec<(usize, usize)> = numbers
+            .chunk_by(|a, b| self.is_open(*a) == self.is_open(*b))
+            .filter_map(|part| part.first().filter(|first| self.is_open(**first)).map(|first| (*first, part.len())))
+            .collect();
+        parts.into_iter().map(|(first, len)| WatchedRange {
+            addr: self.addr + first as u64,
+            len: len as u64,
+            reads: true,
+            writes: true,
+            changes: false,
+        })
     }
 }
 
@@ -334,7 +353,7 @@ impl Run<'_, '_> {
 
     fn watched(&self) -> Vec<WatchedRange> {
         let open = self.pending.iter().filter(|one| !one.is_over).flat_map(|one| &one.captured.after);
-        [NOWHERE].into_iter().chain(open.filter_map(After::open)).take(MAX_WATCHED).collect()
+        [NOWHERE].into_iter().chain(open.flat_map(After::watched)).take(MAX_WATCHED).collect()
     }
 
     /// A call is about to be made.
@@ -396,9 +415,8 @@ impl Run<'_, '_> {
         }
         let Self { cursor, pending, .. } = self;
         for after in pending.iter_mut().filter(|one| !one.is_over).flat_map(|one| &mut one.captured.after) {
-            let Some(open) = after.open() else { continue };
-            let found = cursor.read_known(Addr(open.addr), open.len)?;
-            let first = (open.addr - after.addr) as usize;
+            let Some((first, last)) = after.open() else { continue };
+            let found = cursor.read_known(Addr(after.addr + first as u64), (last - first + 1) as u64)?;
             for (number, byte) in found.into_iter().enumerate() {
                 let number = first + number;
                 if after.bytes[number].is_none() && !after.lost[number] {

@@ -3,9 +3,10 @@
 
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::{
-    Job, Workshop, must_pass, run, same_behaviour, same_bytes, same_files, take_messages, verify_log,
+    Job, Workshop, must_pass, printed, run, same_behaviour, same_bytes, same_files, source_tree, take_messages,
+    verify_log,
 };
-use bugnet_tests::programs::{PROGRAMS, Program, Scale};
+use bugnet_tests::programs::{PROGRAMS, Program, Scale, compile};
 use bugnet_tests::sample::one_of;
 use libtest_mimic::{Failed, Trial};
 use std::fs;
@@ -60,7 +61,7 @@ const SCRIPTS: [(&str, &[&str]); 14] = [
         &[
             "/bin/bash",
             "-c",
-            "while :; do :; done & sleep 0.3; kill -TERM $!; wait $!; echo $?; sleep 90 & kill -HUP $!; wait $!; echo $?",
+            "exec 2>/dev/null; while :; do :; done & sleep 0.3; kill -TERM $!; wait $!; echo $?; sleep 90 & kill -HUP $!; wait $!; echo $?",
         ],
     ),
     ("killed-by-own-alarm", &["/usr/bin/perl", "-e", "alarm 1; while (1) {}"]),
@@ -132,6 +133,51 @@ fn script(name: &str, command: &[&str]) -> Result<()> {
     workshop.done()
 }
 
+/// What a command asks about is expanded, and no more; `ps` and `info` need nothing of it.
+fn one_process() -> Result<()> {
+    let workshop = Workshop::new("light-one-process")?;
+    let script = "/bin/ls /dev/null; /bin/cat /dev/null; (exit 3); echo end";
+    let job = Job::new(&workshop.folder("native")?, ["/bin/bash", "-c", script]);
+    let native = run(&mut job.native()?)?;
+    let log = workshop.path.join("log");
+    run(&mut Job { dir: workshop.folder("recorded")?, ..job }.recorded(&log, &["--light", "--quiet"])?)?;
+    let processes = || -> Result<usize> {
+        let names = fs::read_dir(&log)?.flatten().map(|entry| entry.file_name());
+        Ok(names.filter(|name| name.as_encoded_bytes().starts_with(b"p")).count())
+    };
+    let listed = String::from_utf8(must_pass(&["ps"], &log)?.stdout)?;
+    must_pass(&["info"], &log)?;
+    // The shell, its forks, and what two of them execute.
+    ensure!(listed.lines().count() == 7 && listed.contains("exit status 3"), "{listed}");
+    ensure!(processes()? == 0, "ps or info has expanded something");
+    must_pass(&["at", "end", "-p", "ls"], &log)?;
+    ensure!(processes()? == 1, "{} processes instead of ls", processes()?);
+    must_pass(&["at", "end"], &log)?;
+    ensure!(processes()? == 5, "{} processes instead of ls, the shell and its forks", processes()?);
+    must_pass(&["expand"], &log)?;
+    ensure!(processes()? == 6, "{} processes", processes()?);
+    verify_log(&log, &native)?;
+    workshop.done()
+}
+
+/// Records a program lightly whose output no other run has: what is replayed is that of the run that was captured.
+fn storm(arguments: &[&str]) -> Result<()> {
+    let workshop = Workshop::new(&format!("light-storm-{}", arguments.len()))?;
+    let program = workshop.path.join("storm");
+    let source = source_tree().join("tests/programs/light/storm.c");
+    compile(&["gcc", "-O1", "-g"], &fs::read_to_string(source)?, &program)?;
+    let program = program.to_string_lossy().into_owned();
+    let command = std::iter::once(program.as_str()).chain(arguments.iter().copied());
+    let job = Job::new(&workshop.folder("recorded")?, command);
+    let log = workshop.path.join("log");
+    let mut output = run(&mut job.recorded(&log, &["--light"])?)?;
+    let messages = take_messages(&mut output);
+    ensure!(messages.is_empty() && output.status.success(), "{messages}{}", printed(&output));
+    must_pass(&["expand"], &log)?;
+    verify_log(&log, &output)?;
+    workshop.done()
+}
+
 /// The tests.
 ///
 /// # Errors
@@ -147,6 +193,10 @@ pub fn trials() -> Result<Vec<Trial>> {
         }
     }
     let mut trials = one_of(3, programs);
+    trials.push(Trial::test("one-process", || one_process().map_err(|e| Failed::from(format!("{e:?}")))));
+    for (name, arguments) in [("storm", &["300"][..]), ("storm-restarted", &["300", "restart"])] {
+        trials.push(Trial::test(name, move || storm(arguments).map_err(|e| Failed::from(format!("{e:?}")))));
+    }
     for (name, command) in SCRIPTS {
         let body = move || script(name, command).map_err(|e| Failed::from(format!("{e:?}")));
         trials.push(Trial::test(name, body));

@@ -1,0 +1,326 @@
+//! Call sites that are used often jump here, and do not trap: a call that traps costs more than a microsecond.
+//!
+//! Libc's wrappers are few, and look alike: `mov eax, NUMBER; syscall`, and for `read`, whose number is 0, a test of one byte, `xor eax, eax; syscall`. What stands in front
+//! of the `syscall` becomes a jump to a stub near it:
+//!
+//! ```text
+//! site: jmp stub        stub: what the jump has replaced
+//!       syscall               mov [saved], rsp ; mov rsp, [stack] ; push INDEX ; jmp [bugnet_fast]
+//!       cmp rax, -4095        bugnet_fast: the call is made and kept ──┬─ done ──────────────> behind the syscall, RCX and R11 as it leaves them
+//!                                                                      ├─ a signal has come ─> ud2, whose handler delivers it behind the call
+//!                                                                      └─ otherwise ─────────> the syscall, which traps as before
+//! ```
+//!
+//! The jump replaces nothing that an expansion executes otherwise: there, the file has what stood at the site. Moments are kept with those bytes ([`original`]).
+//! Signals that come meanwhile find our own code, and wait. Only sites in libc's own code are changed, and only after they have trapped often.
+
+use crate::calls;
+use crate::death;
+use crate::layout::MADE_AGAIN;
+use crate::moment;
+use crate::reach::LINE;
+use crate::signals::{self, Context};
+use crate::state;
+use crate::sys::{self, MAP_ANONYMOUS, MAP_FIXED_NOREPLACE, MAP_PRIVATE, PROT_READ, PROT_WRITE};
+use core::arch::global_asm;
+
+const PAGE: u64 = 4096;
+const PROT_EXEC: u64 = 4;
+/// So often a site traps before it jumps.
+const OFTEN: u32 = 24;
+/// Most sites, and bytes of each one's stub.
+const MOST: usize = 64;
+const STUB: usize = 64;
+/// Calls that are made as they are, whatever their arguments.
+const PLAIN: [u64; 27] =
+    [0, 1, 3, 4, 5, 6, 8, 17, 18, 19, 20, 21, 32, 33, 39, 89, 96, 186, 201, 217, 228, 257, 262, 267, 269, 332, 439];
+
+/// A site of a call.
+#[derive(Clone, Copy)]
+struct Site {
+    /// Behind the `syscall`.
+    back: u64,
+    times: u32,
+    /// What was replaced: where, and how many of these bytes; none of a site that traps.
+    at: u64,
+    len: usize,
+    original: [u8; 8],
+}
+
+/// All of them.
+pub struct Hot {
+    sites: [Site; MOST],
+    count: usize,
+    /// Where libc's code is.
+    libc: (u64, u64),
+    /// Where the stubs are, and behind them what they work with; 0 before there are any.
+    stubs: u64,
+    /// Where the program goes on once a signal is delivered.
+    back: u64,
+}
+
+impl Hot {
+    pub const fn new() -> Self {
+        let site = Site { back: 0, times: 0, at: 0, len: 0, original: [0; 8] };
+        Self { sites: [site; MOST], count: 0, libc: (0, 0), stubs: 0, back: 0 }
+    }
+}
+
+/// The program's registers while a call is served: vectors, what the call may change, flags, the site's number, which becomes the address at which it goes on.
+#[repr(C)]
+pub struct Frame {
+    vectors: [[u64; 2]; 16],
+    pad: u64,
+    r9: u64,
+    r8: u64,
+    r10: u64,
+    rdx: u64,
+    rsi: u64,
+    rdi: u64,
+    rax: u64,
+    flags: u64,
+    target: u64,
+}
+
+const STACK: usize = 96 << 10;
+
+#[repr(align(64))]
+#[expect(dead_code, reason = "calls are served there")]
+struct Stack([u8; STACK]);
+static mut SERVING: Stack = Stack([0; STACK]);
+/// The program's stack pointer.
+static mut PROGRAMS: u64 = 0;
+
+global_asm!(
+    ".globl bugnet_fast, bugnet_fast_deliver",
+    "bugnet_fast:",
+    "pushfq",
+    "cld",
+    "push rax", "push rdi", "push rsi", "push rdx", "push r10", "push r8", "push r9",
+    "sub rsp, 264",
+    "movups [rsp], xmm0", "movups [rsp + 16], xmm1", "movups [rsp + 32], xmm2", "movups [rsp + 48], xmm3",
+    "movups [rsp + 64], xmm4", "movups [rsp + 80], xmm5", "movups [rsp + 96], xmm6", "movups [rsp + 112], xmm7",
+    "movups [rsp + 128], xmm8", "movups [rsp + 144], xmm9", "movups [rsp + 160], xmm10", "movups [rsp + 176], xmm11",
+    "movups [rsp + 192], xmm12", "movups [rsp + 208], xmm13", "movups [rsp + 224], xmm14", "movups [rsp + 240], xmm15",
+    "mov rdi, rsp",
+    "call {serve}",
+    "movups xmm0, [rsp]", "movups xmm1, [rsp + 16]", "movups xmm2, [rsp + 32]", "movups xmm3, [rsp + 48]",
+    "movups xmm4, [rsp + 64]", "movups xmm5, [rsp + 80]", "movups xmm6, [rsp + 96]", "movups xmm7, [rsp + 112]",
+    "movups xmm8, [rsp + 128]", "movups xmm9, [rsp + 144]", "movups xmm10, [rsp + 160]", "movups xmm11, [rsp + 176]",
+    "movups xmm12, [rsp + 192]", "movups xmm13, [rsp + 208]", "movups xmm14, [rsp + 224]", "movups xmm15, [rsp + 240]",
+    "add rsp, 264",
+    "pop r9", "pop r8", "pop r10", "pop rdx", "pop rsi", "pop rdi", "pop rax",
+    "pop r11",
+    "pop rcx",
+    "push r11",
+    "popfq",
+    "mov rsp, [rip + {programs}]",
+    "jmp rcx",
+    "bugnet_fast_deliver:",
+    "ud2",
+    serve = sym serve,
+    programs = sym PROGRAMS,
+);
+
+unsafe extern "C" {
+    fn bugnet_fast();
+    fn bugnet_fast_deliver();
+}
+
+/// The program has mapped a part of a file: is it libc's code?
+pub fn mapped(path: &[u8], at: u64, len: u64, protection: u64) {
+    let name = path.rsplit(|b| *b == b'/').next().unwrap_or_default();
+    if protection & PROT_EXEC != 0 && (name.starts_with(b"libc.so") || name.starts_with(b"libc-2")) {
+        state::get().hot.libc = (at, at + len);
+    }
+}
+
+/// Whether an address is in a stub.
+pub fn is_stub(rip: u64) -> bool {
+    let stubs = state::get().hot.stubs;
+    stubs != 0 && (stubs..stubs + PAGE).contains(&rip)
+}
+
+/// A call has trapped, whose instruction ends here.
+pub fn count(back: u64, number: u64) {
+    let hot = &mut state::get().hot;
+    if !(hot.libc.0..hot.libc.1).contains(&back) || !PLAIN.contains(&number) {
+        return;
+    }
+    let found = hot.sites[..hot.count].iter().position(|site| site.back == back);
+    let index = match found {
+        Some(index) => index,
+        None if hot.count < MOST => {
+            hot.sites[hot.count].back = back;
+            hot.count += 1;
+            hot.count - 1
+        }
+        None => return,
+    };
+    hot.sites[index].times += 1;
+    if hot.sites[index].times == OFTEN {
+        change(hot, index, number);
+    }
+}
+
+/// The bytes of a line of memory as they would be without us.
+pub fn original(at: u64, bytes: &mut [u8; LINE]) {
+    let hot = &state::get().hot;
+    for site in hot.sites[..hot.count].iter().filter(|site| site.len > 0) {
+        for (i, byte) in site.original[..site.len].iter().enumerate() {
+            let offset = (site.at + i as u64).wrapping_sub(at) as usize;
+            if let Some(slot) = bytes.get_mut(offset) {
+                *slot = *byte;
+            }
+        }
+    }
+}
+
+/// Code that is being written.
+struct Code {
+    bytes: [u8; STUB],
+    len: usize,
+    at: u64,
+}
+
+impl Code {
+    fn put(&mut self, bytes: &[u8]) {
+        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+
+    /// An address as an instruction has it that ends so many bytes behind it.
+    fn relative(&mut self, to: u64, behind: u64) -> bool {
+        let distance = to.wrapping_sub(self.at + self.len as u64 + 4 + behind) as i64;
+        let Ok(distance) = i32::try_from(distance) else { return false };
+        self.put(&distance.to_le_bytes());
+        true
+    }
+}
+
+/// The site jumps from here on, if it looks as expected.
+fn change(hot: &mut Hot, index: usize, number: u64) {
+    let back = hot.sites[index].back;
+    let Some(before) = sys::read::<16>(back - 16) else { return };
+    let plain = before[9] == 0xb8 && before[10..14] == (number as u32).to_le_bytes();
+    let tested =
+        number == 0 && before[3..5] == [0x80, 0x3d] && before[9..11] == [0, 0x74] && before[12..14] == [0x31, 0xc0];
+    if before[14..] != [0x0f, 0x05] || !(plain || tested) || !make_room(hot, back) {
+        return;
+    }
+    let (at, len) = if plain { (back - 7, 5) } else { (back - 13, 7) };
+    let mut code = Code { bytes: [0; STUB], len: 0, at: hot.stubs + (index * STUB) as u64 };
+    let data = hot.stubs + PAGE;
+    let mut fits = true;
+    if plain {
+        code.put(&before[9..14]);
+    } else {
+        let offset = i32::from_le_bytes([before[5], before[6], before[7], before[8]]);
+        let tests = (at + 7).wrapping_add_signed(offset.into());
+        let other = (at + 9).wrapping_add_signed((before[11] as i8).into());
+        code.put(&before[3..5]);
+        fits &= code.relative(tests, 1);
+        code.put(&[0, 0x0f, 0x84]);
+        fits &= code.relative(other, 0);
+        code.put(&[0x31, 0xc0]);
+    }
+    code.put(&[0x48, 0x89, 0x25]);
+    fits &= code.relative(data, 0);
+    code.put(&[0x48, 0x8b, 0x25]);
+    fits &= code.relative(data + 8, 0);
+    code.put(&[0x68]);
+    code.put(&(index as u32).to_le_bytes());
+    code.put(&[0xff, 0x25]);
+    fits &= code.relative(data + 16, 0);
+    let mut jump = Code { bytes: [0x90; STUB], len: 0, at };
+    jump.put(&[0xe9]);
+    fits &= jump.relative(code.at, 0);
+    if !fits || !write_code(code.at, &code.bytes[..code.len]) || !write_code(at, &jump.bytes[..len]) {
+        return;
+    }
+    let site = &mut hot.sites[index];
+    site.original[..len].copy_from_slice(&before[(at + 16 - back) as usize..][..len]);
+    (site.at, site.len) = (at, len);
+}
+
+/// Memory for stubs near the code that jumps to them.
+fn make_room(hot: &mut Hot, near: u64) -> bool {
+    if hot.stubs != 0 {
+        return true;
+    }
+    for megabytes in 16..512 {
+        let at = (near & !0xf_ffff) - (megabytes << 20);
+        let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+        // SAFETY: replaces nothing.
+        let mapped = unsafe { sys::call(sys::MMAP, [at, 2 * PAGE, PROT_READ | PROT_WRITE, flags, u64::MAX, 0]) };
+        if mapped != at as i64 {
+            continue;
+        }
+        let stack = &raw const SERVING as u64 + STACK as u64;
+        for (i, word) in [0, stack, bugnet_fast as *const () as u64].into_iter().enumerate() {
+            // SAFETY: memory that was made just now.
+            unsafe { ((at + PAGE) as *mut u64).add(i).write(word) };
+        }
+        hot.stubs = at;
+        return true;
+    }
+    false
+}
+
+/// Writes code that nobody executes meanwhile: there is one thread, and it is here.
+fn write_code(at: u64, bytes: &[u8]) -> bool {
+    let first = at & !(PAGE - 1);
+    let len = (at + bytes.len() as u64).next_multiple_of(PAGE) - first;
+    // SAFETY: libc's code, or a stub's page: readable and executable before and behind.
+    unsafe {
+        if sys::call3(10, first, len, PROT_READ | PROT_WRITE) < 0 {
+            return false;
+        }
+        let written = sys::write(at, bytes);
+        sys::call3(10, first, len, PROT_READ | PROT_EXEC) >= 0 && written
+    }
+}
+
+/// Serves a call at a site that jumps.
+unsafe extern "C" fn serve(frame: &mut Frame) {
+    let state = state::get();
+    let back = state.hot.sites[frame.target as usize % MOST].back;
+    // SAFETY: what the stub has saved; nobody else uses it.
+    unsafe { PROGRAMS = ((state.hot.stubs + PAGE) as *const u64).read() };
+    frame.target = back - calls::BYTES;
+    if !state.on || state.full || state.signals.has_come() {
+        return;
+    }
+    let (number, args) = (frame.rax, [frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8, frame.r9]);
+    let result = calls::make_open(number, &args);
+    let has_come = state.signals.has_come();
+    let is_again =
+        has_come && (result == MADE_AGAIN || result == -sys::EINTR && (signals::restarts(number) || death::has_come()));
+    if !is_again {
+        calls::note_made(number, &args, result);
+        frame.rax = result as u64;
+        frame.target = back;
+        if state.signals.has_come() {
+            state.hot.back = back;
+            frame.target = bugnet_fast_deliver as *const () as u64;
+        }
+    }
+}
+
+/// Whether a signal is to be delivered behind a call.
+pub fn is_delivery(rip: u64) -> bool {
+    rip == bugnet_fast_deliver as *const () as u64
+}
+
+/// It is.
+pub fn deliver(context: &mut Context) {
+    const RCX: usize = 14;
+    let state = state::get();
+    context.set_rip(state.hot.back);
+    context.set_register(RCX, state.hot.back);
+    context.set_mask(state.signals.mask);
+    moment::over();
+    if let Some(arrived) = state.signals.take_arrived() {
+        signals::deliver(context, &arrived);
+    }
+}
