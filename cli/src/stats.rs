@@ -3,7 +3,7 @@
 use crate::args::{SliceKind, StatsArgs, ValueArgs};
 use crate::at::open;
 use crate::failure::Failure;
-use crate::find_log::{find_log, tools_that_tell};
+use crate::find_log::{find_log_of, tools_that_tell};
 use crate::new_file::{check_page, make};
 use crate::processes::selected;
 use crate::slice::asked;

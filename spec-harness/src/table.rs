@@ -317,6 +317,7 @@ mod tests {
                 dependencies: 100,
                 before_reduction: 3_000,
             },
+            light: 0,
         }
     }
 
@@ -326,7 +327,7 @@ mod tests {
 
     #[test]
     fn ratios_and_geometric_mean() {
-        let markdown = table(&[row("a", 2.0), row("b", 8.0)], false, Style::Markdown);
+        let markdown = table(&[row("a", 2.0), row("b", 8.0)], Kind::Own, Style::Markdown);
         let cells = cells(&markdown);
         assert_eq!(
             cells[2],
@@ -347,7 +348,7 @@ mod tests {
 
     #[test]
     fn peers_that_were_stopped() {
-        let markdown = table(&[row("a", 2.0)], true, Style::Markdown);
+        let markdown = table(&[row("a", 2.0)], Kind::Peers, Style::Markdown);
         assert_eq!(cells(&markdown)[2], ["a", "2.00 G", "-", "2.0x", "1.0x", "-", "-", ">15x", "-", "-", "~150,000x"]);
     }
 }
