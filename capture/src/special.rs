@@ -67,7 +67,8 @@ pub fn answer(context: &mut Context) -> bool {
         [0x0f, 0x01] if sys::read::<3>(rip) == Some([0x0f, 0x01, 0xf9]) => RDTSCP,
         _ => return false,
     };
-    trap::allow_instructions(true);
+    let allow = if kind == CPUID { trap::allow_cpuid } else { trap::allow_tsc };
+    allow(true);
     let values = match kind {
         CPUID => cpuid(context.register(RAX) as u32, context.register(RCX) as u32).map(u64::from),
         RDTSC => {
@@ -82,7 +83,7 @@ pub fn answer(context: &mut Context) -> bool {
             [now & 0xffff_ffff, 0, processor.into(), now >> 32]
         }
     };
-    trap::allow_instructions(false);
+    allow(false);
     for (register, value) in [RAX, RBX, RCX, RDX].into_iter().zip(values) {
         if kind == CPUID || register == RAX || register == RDX || register == RCX && kind == RDTSCP {
             context.set_register(register, value);

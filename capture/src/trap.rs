@@ -51,13 +51,21 @@ pub fn dispatch(on: bool) {
 
 use core::ops::Range;
 
-/// Whether the program may read the time stamp counter, and the processor's features, by itself.
+/// Whether the program may read the time stamp counter by itself; whether that could be set.
+pub fn allow_tsc(allowed: bool) -> bool {
+    // SAFETY: a setting of the calling thread's.
+    unsafe { sys::call3(sys::PRCTL, PR_SET_TSC, if allowed { PR_TSC_ENABLE } else { PR_TSC_SIGSEGV }, 0) == 0 }
+}
+
+/// The same of the processor's features.
+pub fn allow_cpuid(allowed: bool) -> bool {
+    // SAFETY: as above.
+    unsafe { sys::call3(sys::ARCH_PRCTL, ARCH_CPUID, u64::from(allowed), 0) == 0 }
+}
+
+/// The same of both.
 pub fn allow_instructions(allowed: bool) -> bool {
-    // SAFETY: settings of the calling thread's.
-    unsafe {
-        sys::call3(sys::PRCTL, PR_SET_TSC, if allowed { PR_TSC_ENABLE } else { PR_TSC_SIGSEGV }, 0) == 0
-            && sys::call3(sys::ARCH_PRCTL, ARCH_CPUID, u64::from(allowed), 0) == 0
-    }
+    allow_tsc(allowed) && allow_cpuid(allowed)
 }
 
 /// All that the program does leads here from now on.

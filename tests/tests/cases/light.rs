@@ -140,7 +140,7 @@ fn one_process() -> Result<()> {
     let job = Job::new(&workshop.folder("native")?, ["/bin/bash", "-c", script]);
     let native = run(&mut job.native()?)?;
     let log = workshop.path.join("log");
-    run(&mut Job { dir: workshop.folder("recorded")?, ..job }.recorded(&log, &["--light", "--quiet"])?)?;
+    run(&mut Job { dir: workshop.folder("recorded")?, ..job }.recorded(&log, &["--light"])?)?;
     let processes = || -> Result<usize> {
         let names = fs::read_dir(&log)?.flatten().map(|entry| entry.file_name());
         Ok(names.filter(|name| name.as_encoded_bytes().starts_with(b"p")).count())
