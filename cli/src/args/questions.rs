@@ -38,7 +38,7 @@ pub struct CodeArgs {
     #[command(flatten)]
     pub log: LogArg,
     /// Address of an instruction, or a function, a line, or a position, which means the instruction there; or a variable that points
-    /// at a function at the end: handler, table[2], ops->add
+    /// at a function at the end: handler, *table, ops->add
     #[arg(long, value_name = "WHERE", value_parser = instruction)]
     pub at: Location,
     /// Bytes from there on that make a version; fewer up to the end of an instruction that jumps or stores
