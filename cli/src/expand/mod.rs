@@ -94,7 +94,9 @@ pub fn ensure(log: &Path, asked: Asked<'_>) -> Result<(), Failure> {
     if roots.is_empty() {
         return Ok(());
     }
-    expand(log, &all, &roots)?;
+    let made_before = |id: &ProcessId| made.contains(id) || roots.iter().any(|(_, own)| own.process == *id);
+    let is_rest = all.iter().all(|(_, header)| header.how == How::Forked || made_before(&header.process));
+    expand(log, &all, &roots, is_rest)?;
     let made = made.into_iter().chain(roots.iter().map(|(_, header)| header.process));
     let text: String = made.map(|id| format!("{id}\n")).collect();
     fs::write(light.join(EXPANDED), text).map_err(system(&light))
@@ -201,8 +203,8 @@ impl Expander {
     }
 }
 
-/// Makes the log of these programs, of all that there are.
-fn expand(log: &Path, all: &[(PathBuf, Header)], roots: &[&(PathBuf, Header)]) -> Result<(), Failure> {
+/// Makes the log of these programs, of all that there are; `is_rest`: after that, all are made.
+fn expand(log: &Path, all: &[(PathBuf, Header)], roots: &[&(PathBuf, Header)], is_rest: bool) -> Result<(), Failure> {
     let tools = Tools::locate()?;
     let [dynamorio, logger, capture] =
         [tools.path(Tool::DynamoRio)?, tools.path(Tool::Logger)?, tools.path(Tool::Capture)?];
@@ -214,12 +216,12 @@ fn expand(log: &Path, all: &[(PathBuf, Header)], roots: &[&(PathBuf, Header)]) -
     let count =
         all.iter().filter(|(_, header)| roots.iter().any(|(_, own)| own.process == root(all, header.process))).count();
     let (of, s) = (all.len(), if all.len() == 1 { "" } else { "es" });
-    match of - count {
-        0 => complain(&format_args!("the program ran natively: its log is made now ({of} process{s})")),
-        _ => complain(&format_args!(
-            "the program ran natively: the log of what is asked is made now ({count} of {of} process{s}; bugnet expand makes all)"
-        )),
-    }
+    let (what, hint) = match is_rest {
+        true => ("its log", ""),
+        false => ("the log of what is asked", "; bugnet expand makes all"),
+    };
+    let number = if count == of { of.to_string() } else { format!("{count} of {of}") };
+    complain(&format_args!("the program ran natively: {what} is made now ({number} process{s}{hint})"));
     let bar = progress("expanding, in processes");
     bar.set_length(roots.len() as u64);
     let next = Mutex::new(roots.iter());
