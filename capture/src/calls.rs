@@ -154,12 +154,8 @@ fn exit(number: u64, args: &[u64; 6]) {
 /// Makes a call for the program.
 fn make(number: u64, args: &[u64; 6]) -> i64 {
     let mut args = *args;
-    let mut path = [0u8; 32];
-    if let Some(argument) = own_path(number, &args, &mut path) {
-        args[argument] = state::get().elf.as_ptr() as u64;
-        if matches!(number, 89 | 267) {
-            return link(&args, number);
-        }
+    if let Some(answer) = redirect(number, &mut args) {
+        return answer;
     }
     let masked = |argument: usize| Some((argument, sys::read_word(args[argument])?)).filter(|_| args[argument] != 0);
     let mask = match number {
@@ -184,15 +180,18 @@ fn make(number: u64, args: &[u64; 6]) -> i64 {
     unsafe { sys::call(number, args) }
 }
 
+/// A call about the program's own file means the recorded program's; the answer of one that reads where that is.
+fn redirect(number: u64, args: &mut [u64; 6]) -> Option<i64> {
+    let argument = own_path(number, args, &mut [0u8; 32])?;
+    args[argument] = state::get().elf.as_ptr() as u64;
+    matches!(number, 89 | 267).then(|| link(args, number))
+}
+
 /// Makes a call of which arguments and signals change nothing, while signals may come.
 pub fn make_open(number: u64, args: &[u64; 6]) -> i64 {
     let mut args = *args;
-    let mut path = [0u8; 32];
-    if let Some(argument) = own_path(number, &args, &mut path) {
-        args[argument] = state::get().elf.as_ptr() as u64;
-        if matches!(number, 89 | 267) {
-            return link(&args, number);
-        }
+    if let Some(answer) = redirect(number, &mut args) {
+        return answer;
     }
     // SAFETY: the program's own call.
     unsafe { sys::wait(number, &args, &raw const state::get().signals.come) }

@@ -1,7 +1,9 @@
 //! The light part ends: what cannot be kept exactly. The program goes on as if it had been started alone.
 
+use crate::death;
 use crate::layout::{END, GOES_ON};
 use crate::log::Record;
+use crate::moment;
 use crate::signals::{self, Context};
 use crate::state;
 use crate::text::say;
@@ -27,6 +29,11 @@ pub fn because(context: &mut Context, why: &str, again: bool) {
         signals::call_without_us(context);
     }
     signals::leave(context);
+    moment::over();
+    // What has come meanwhile comes again, to whom it is for.
+    if let Some(arrived) = state.signals.take_arrived() {
+        death::send(arrived.signal);
+    }
     trap::allow_instructions(true);
     trap::dispatch(false);
 }

@@ -121,7 +121,7 @@ fn execute(number: u64, args: &[u64; 6]) -> i64 {
             return native(number, args, "it runs with other rights than its caller's");
         }
         if elf.is_some() {
-            return run(room, first, count, argv, envp, number, args);
+            return run(room, first, envp, number, args);
         }
         if !line.starts_with(b"#!") {
             return native(number, args, "it is no program of this processor");
@@ -177,8 +177,7 @@ fn changes_rights(file: u64) -> bool {
     mode & SET_ID & 0o4000 != 0 && owner != user || mode & SET_ID & 0o2000 != 0 && group != own_group
 }
 
-fn run(room: &mut Room, first: usize, count: usize, argv: u64, envp: u64, number: u64, args: &[u64; 6]) -> i64 {
-    let _ = (argv, count);
+fn run(room: &mut Room, first: usize, envp: u64, number: u64, args: &[u64; 6]) -> i64 {
     let state = state::get();
     let mut origin = Text::<64>::new();
     let how = if state.lent > 0 { 3 } else { 2 };
@@ -204,15 +203,22 @@ fn run(room: &mut Room, first: usize, count: usize, argv: u64, envp: u64, number
     let begin = begin + OWN_POINTERS - own.len();
     room.pointers[begin..first].copy_from_slice(&own);
     let used = state.used;
-    if state.lent == 0 {
+    // What comes from here on comes to the other program; what has come kills this one, as soon as nothing blocks it.
+    crate::signals::hide_handlers(true);
+    let dies = crate::death::has_come();
+    if state.lent == 0 && dies {
+        let arrived = state.signals.arrived();
+        crate::death::note_in_call(arrived.signal as u64, arrived.code(), number, args);
+    } else if state.lent == 0 {
         note(0);
+    }
+    if dies {
+        crate::death::send(state.signals.arrived().signal);
     }
     // SAFETY: texts that end with zero bytes, and the program's own environment.
     let result = unsafe {
         let personality = sys::call3(sys::PERSONALITY, 0xffff_ffff, 0, 0) as u64;
         sys::call3(sys::PERSONALITY, personality | COMPAT_LAYOUT, 0, 0);
-        // What comes from here on comes to the other program.
-        crate::signals::hide_handlers(true);
         let own_mask = state.signals.mask;
         sys::call(sys::RT_SIGPROCMASK, [2, &raw const own_mask as u64, 0, 8, 0, 0]);
         if state.lent > 0 {

@@ -110,6 +110,8 @@ fn fork(context: &mut Context, number: u64, args: &[u64; 6], flags: u64) {
         let result = sys::call(number, given);
         if result == 0 {
             let _ = state::get().signals.take_arrived();
+            // Timers are the parent's, too.
+            state::get().timer = None;
         }
         sys::call(sys::RT_SIGPROCMASK, [2, &raw const before as u64, 0, 8, 0, 0]);
         result
@@ -135,8 +137,6 @@ fn fork(context: &mut Context, number: u64, args: &[u64; 6], flags: u64) {
         return;
     }
     trap::dispatch(true);
-    // Timers are the parent's.
-    state.timer = None;
     calls::made(context, number, args, 0);
 }
 

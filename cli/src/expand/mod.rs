@@ -96,8 +96,7 @@ pub fn ensure(log: &Path, asked: Asked<'_>) -> Result<(), Failure> {
     }
     let made_before = |id: &ProcessId| made.contains(id) || roots.iter().any(|(_, own)| own.process == *id);
     let is_rest = all.iter().all(|(_, header)| header.how == How::Forked || made_before(&header.process));
-    expand(log, &all, &roots, is_rest)?;
-    let made = made.into_iter().chain(roots.iter().map(|(_, header)| header.process));
+    let made = made.into_iter().chain(expand(log, &all, &roots, is_rest)?);
     let text: String = made.map(|id| format!("{id}\n")).collect();
     fs::write(light.join(EXPANDED), text).map_err(system(&light))
 }
@@ -175,7 +174,7 @@ impl Expander {
     /// Expands it again where it does not fit, as long as another choice of moments may fit.
     fn expand(&self, log: &Path, light: &Path, folder: PathBuf) -> Result<Expanded, Failure> {
         let mut choices = Choices::default();
-        let mut first = None;
+        let mut is_last = false;
         let mut tries = 0;
         loop {
             tries += 1;
@@ -194,17 +193,24 @@ impl Expander {
                     choices.count()
                 ));
             }
-            if fits || !may_fit {
-                // What does not fit is said of the first one, in which nothing was tried.
-                return Ok(Expanded { folder, said: if fits { said } else { first.unwrap_or(said) } });
+            if fits || !may_fit && tries == 1 || is_last {
+                return Ok(Expanded { folder, said });
             }
-            first.get_or_insert(said);
+            if !may_fit {
+                // None fits: the log is that in which nothing was tried.
+                (choices, is_last) = (Choices::default(), true);
+            }
         }
     }
 }
 
-/// Makes the log of these programs, of all that there are; `is_rest`: after that, all are made.
-fn expand(log: &Path, all: &[(PathBuf, Header)], roots: &[&(PathBuf, Header)], is_rest: bool) -> Result<(), Failure> {
+/// Makes the log of these programs, of all that there are; `is_rest`: after that, all are made. Returns those of which it is made.
+fn expand(
+    log: &Path,
+    all: &[(PathBuf, Header)],
+    roots: &[&(PathBuf, Header)],
+    is_rest: bool,
+) -> Result<Vec<ProcessId>, Failure> {
     let tools = Tools::locate()?;
     let [dynamorio, logger, capture] =
         [tools.path(Tool::DynamoRio)?, tools.path(Tool::Logger)?, tools.path(Tool::Capture)?];
@@ -243,10 +249,12 @@ fn expand(log: &Path, all: &[(PathBuf, Header)], roots: &[&(PathBuf, Header)], i
         }
     });
     bar.finish_and_clear();
+    let mut made = Vec::new();
     for (process, expanded) in done.into_inner().unwrap_or_default() {
         let said = match expanded {
             Ok(Expanded { folder, said }) => {
                 take(&folder, &unfinished)?;
+                made.push(process);
                 said
             }
             Err(error) => error.to_string(),
@@ -254,7 +262,8 @@ fn expand(log: &Path, all: &[(PathBuf, Header)], roots: &[&(PathBuf, Header)], i
         said.lines()
             .for_each(|line| complain(&format_args!("process {process}: {}", line.trim_start_matches("bugnet: "))));
     }
-    finish(log, &unfinished)
+    finish(log, &unfinished)?;
+    Ok(made)
 }
 
 /// Moves the processes of a log into another one.

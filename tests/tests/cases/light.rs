@@ -61,7 +61,7 @@ const SCRIPTS: [(&str, &[&str]); 14] = [
         &[
             "/bin/bash",
             "-c",
-            "exec 2>/dev/null; while :; do :; done & sleep 0.3; kill -TERM $!; wait $!; echo $?; sleep 90 & kill -HUP $!; wait $!; echo $?",
+            "exec 2>/dev/null; while :; do :; done & sleep 0.3; kill -TERM $!; wait $!; echo $?; sleep 90 & sleep 0.3; kill -HUP $!; wait $!; echo $?",
         ],
     ),
     ("killed-by-own-alarm", &["/usr/bin/perl", "-e", "alarm 1; while (1) {}"]),
