@@ -2,10 +2,11 @@
 //! is executed as it is: programs that change their rights, of other processors, or that cannot be read.
 
 use crate::calls;
+use crate::death;
 use crate::elf::Elf;
 use crate::layout::{END, EXECUTES};
 use crate::log::{self, Record};
-use crate::signals::Context;
+use crate::signals::{self, Context};
 use crate::state;
 use crate::streams;
 use crate::sys;
@@ -49,12 +50,42 @@ pub fn serve(context: &mut Context, number: u64, args: &[u64; 6]) {
 /// What is executed natively.
 fn native(number: u64, args: &[u64; 6], why: &str) -> i64 {
     let used = state::get().used;
-    note(u64::MAX);
+    hide(u64::MAX, number, args);
     say(format_args!("a program is not recorded: {why}"));
     // SAFETY: the program's own call.
     let result = unsafe { sys::call(number, *args) };
+    show();
     log::take_back(used);
     result
+}
+
+/// From here on, what comes, comes to the other program: the kernel has none of our handlers, and blocks what the program does. What has come kills this
+/// one now. The log says which of both. `noted`: the other program's number there.
+fn hide(noted: u64, number: u64, args: &[u64; 6]) {
+    let signals = &state::get().signals;
+    signals::hide_handlers(true);
+    let dies = death::has_come();
+    if state::get().lent == 0 {
+        if dies {
+            death::note_in_call(signals.arrived().signal as u64, signals.arrived().code(), number, args);
+        } else {
+            note(noted);
+        }
+    }
+    if dies {
+        death::send(signals.arrived().signal);
+    }
+    let mask = signals.mask;
+    // SAFETY: a set.
+    unsafe { sys::call(sys::RT_SIGPROCMASK, [2, &raw const mask as u64, 0, 8, 0, 0]) };
+}
+
+/// It was not executed: our handlers are there again, and nothing but what instructions raise comes as a call is served.
+fn show() {
+    signals::hide_handlers(false);
+    let closed = !signals::RAISED;
+    // SAFETY: a set.
+    unsafe { sys::call(sys::RT_SIGPROCMASK, [2, &raw const closed as u64, 0, 8, 0, 0]) };
 }
 
 /// Tells the log that another program follows.
@@ -203,35 +234,20 @@ fn run(room: &mut Room, first: usize, envp: u64, number: u64, args: &[u64; 6]) -
     let begin = begin + OWN_POINTERS - own.len();
     room.pointers[begin..first].copy_from_slice(&own);
     let used = state.used;
-    // What comes from here on comes to the other program; what has come kills this one, as soon as nothing blocks it.
-    crate::signals::hide_handlers(true);
-    let dies = crate::death::has_come();
-    if state.lent == 0 && dies {
-        let arrived = state.signals.arrived();
-        crate::death::note_in_call(arrived.signal as u64, arrived.code(), number, args);
-    } else if state.lent == 0 {
-        note(0);
-    }
-    if dies {
-        crate::death::send(state.signals.arrived().signal);
-    }
+    hide(0, number, args);
     // SAFETY: texts that end with zero bytes, and the program's own environment.
     let result = unsafe {
         let personality = sys::call3(sys::PERSONALITY, 0xffff_ffff, 0, 0) as u64;
         sys::call3(sys::PERSONALITY, personality | COMPAT_LAYOUT, 0, 0);
-        let own_mask = state.signals.mask;
-        sys::call(sys::RT_SIGPROCMASK, [2, &raw const own_mask as u64, 0, 8, 0, 0]);
         if state.lent > 0 {
             // The parent goes on as soon as the other program runs, and nobody comes back to say so.
             calls::note_made(number, args, 0);
         }
         let result = sys::call3(sys::EXECVE, state.own.as_ptr() as u64, room.pointers[begin..].as_ptr() as u64, envp);
         sys::call3(sys::PERSONALITY, personality, 0, 0);
-        crate::signals::hide_handlers(false);
-        let closed = !crate::signals::RAISED;
-        sys::call(sys::RT_SIGPROCMASK, [2, &raw const closed as u64, 0, 8, 0, 0]);
         result
     };
+    show();
     log::take_back(used);
     result
 }
