@@ -4,18 +4,18 @@
 //! While the program runs, the kernel blocks what the program blocks, but for signals that instructions raise, and SIGSYS. While a call is served, it blocks
 //! what has a handler, too, but for the time in which the call waits.
 
+mod context;
+mod frames;
+mod handlers;
+
 use crate::calls;
-use crate::death;
-use crate::fork;
-use crate::hot;
-use crate::layout::{AT_CALL, AT_MOMENT, BY_FAULT, SIGNAL};
-use crate::log::{self, Record};
-use crate::moment;
-use crate::special;
 use crate::state;
 use crate::sys;
-use crate::trap;
 use core::arch::global_asm;
+use handlers::{on_call, on_signal};
+
+pub use context::Context;
+pub use frames::{deliver, give_back};
 
 pub const SIGILL: usize = 4;
 pub const SIGTRAP: usize = 5;
@@ -171,100 +171,6 @@ impl Signals {
     }
 }
 
-/// The state of the program in a frame of the kernel's (`struct ucontext`).
-pub struct Context(*mut u64);
-
-/// Words in it.
-const STACK: usize = 2;
-const GENERAL: usize = 5;
-const FLAGS: usize = GENERAL + 17;
-const FP_STATE: usize = GENERAL + 23;
-const MASK: usize = 37;
-/// Bytes of it, and of what is in front of it and behind it in a frame.
-const CONTEXT: usize = 304;
-const INFO: usize = 128;
-const FRAME: u64 = 8 + (CONTEXT + INFO) as u64;
-/// Registers in the order in which they stand there.
-const RDI: usize = 8;
-const RSI: usize = 9;
-const RDX: usize = 12;
-const RAX: usize = 13;
-const RSP: usize = 15;
-const RIP: usize = 16;
-
-/// In the state of x87 and vector registers: MXCSR; what is in use; the size of all, and the mark behind it.
-const MXCSR: u64 = 24;
-const SOFTWARE: u64 = 464;
-const IN_USE: u64 = 512;
-const MARK: u32 = 0x4650_5853;
-
-impl Context {
-    /// A word.
-    pub fn get(&self, at: usize) -> u64 {
-        // SAFETY: in the structure.
-        unsafe { self.0.add(at).read() }
-    }
-
-    pub fn set(&mut self, at: usize, value: u64) {
-        // SAFETY: as above.
-        unsafe { self.0.add(at).write(value) };
-    }
-
-    pub fn register(&self, number: usize) -> u64 {
-        self.get(GENERAL + number)
-    }
-
-    pub fn set_register(&mut self, number: usize, value: u64) {
-        self.set(GENERAL + number, value);
-    }
-
-    pub fn rax(&self) -> u64 {
-        self.register(RAX)
-    }
-
-    pub fn set_rax(&mut self, value: u64) {
-        self.set_register(RAX, value);
-    }
-
-    pub fn rip(&self) -> u64 {
-        self.register(RIP)
-    }
-
-    pub fn set_rip(&mut self, value: u64) {
-        self.set_register(RIP, value);
-    }
-
-    pub fn rsp(&self) -> u64 {
-        self.register(RSP)
-    }
-
-    /// A call's arguments.
-    pub fn arguments(&self) -> [u64; 6] {
-        [RDI, RSI, RDX, 2, 0, 1].map(|number| self.register(number))
-    }
-
-    /// What the kernel blocks when it returns to the program.
-    pub fn set_mask(&mut self, mask: u64) {
-        self.set(MASK, mask & !RAISED);
-    }
-
-    /// The program's own stack for handlers becomes the kernel's.
-    pub fn leave_stack(&mut self) {
-        let alt = state::get().signals.alt;
-        self.set(STACK, alt.start);
-        self.set(STACK + 1, u64::from(alt.flags));
-        self.set(STACK + 2, alt.size);
-    }
-
-    /// Bytes of the state of x87 and vector registers.
-    fn fp_bytes(&self) -> u64 {
-        let at = self.get(FP_STATE);
-        let mark = sys::read::<8>(at + SOFTWARE).unwrap_or_default();
-        let [mark, size] = [0, 4].map(|i| u32::from_le_bytes(core::array::from_fn(|n| mark[i + n])));
-        if mark == MARK { size.into() } else { 512 }
-    }
-}
-
 const HANDLER_STACK: usize = 128 << 10;
 
 /// Where handlers run: the kernel's frames, with all registers that there are, and what they call.
@@ -377,7 +283,7 @@ pub fn leave(context: &mut Context) {
             kernel_action(signal, &signals.actions[signal], 0);
         }
     }
-    context.set(MASK, signals.mask);
+    context.set(context::MASK, signals.mask);
     context.leave_stack();
 }
 
@@ -556,243 +462,6 @@ pub fn restarts(number: u64) -> bool {
     // Those that never are: waits with a time of their own, or for a signal.
     const NEVER: [u64; 16] = [7, 23, 34, 35, 65, 69, 70, 128, 130, 208, 220, 230, 232, 270, 271, 281];
     signals.actions[signals.arrived.signal].flags & SA_RESTART != 0 && !NEVER.contains(&number)
-}
-
-/// A signal that has come is delivered: the program goes on in its handler, with a frame as the kernel makes it.
-pub fn deliver(context: &mut Context, arrived: &Arrived) {
-    begin_handler(context, arrived, AT_CALL);
-}
-
-fn begin_handler(context: &mut Context, arrived: &Arrived, how: u64) {
-    let state = state::get();
-    let signals = &mut state.signals;
-    let Arrived { signal, info } = arrived;
-    let action = signals.actions[*signal];
-    if action.handler == SIG_DFL && NOT_DEADLY & bit(*signal) == 0 {
-        death::killed(context, arrived);
-        return;
-    }
-    if action.handler == SIG_DFL || action.handler == SIG_IGN {
-        // The program has taken its handler away since: the kernel does what is to be done.
-        if action.handler == SIG_DFL {
-            death::send(*signal);
-        }
-        context.set_mask(signals.mask);
-        return;
-    }
-    let before = signals.suspended.take().unwrap_or(signals.mask);
-    let mut at = context.rsp() - 128;
-    if action.flags & SA_ONSTACK != 0 && signals.alt.size != 0 && !on_alt_stack(&signals.alt, context.rsp()) {
-        at = signals.alt.start + signals.alt.size;
-    }
-    let fp_bytes = context.fp_bytes();
-    let fp = (at - fp_bytes) & !63;
-    let frame = ((fp - FRAME) & !15) - 8;
-    let mut head = [0u8; FRAME as usize];
-    head[..8].copy_from_slice(&action.restorer.to_le_bytes());
-    // SAFETY: the structure that the kernel has made.
-    head[8..8 + CONTEXT].copy_from_slice(unsafe { core::slice::from_raw_parts(context.0.cast::<u8>(), CONTEXT) });
-    let mut put = |word: usize, value: u64| head[8 + word * 8..][..8].copy_from_slice(&value.to_le_bytes());
-    put(STACK, signals.alt.start);
-    put(STACK + 1, if signals.alt.size == 0 { SS_DISABLE.into() } else { signals.alt.flags.into() });
-    put(STACK + 2, signals.alt.size);
-    put(FP_STATE, fp);
-    put(MASK, before);
-    if how != BY_FAULT {
-        // What the kernel has there is of the signal by which this program sees calls.
-        put(GENERAL + 19, 0);
-        put(GENERAL + 20, 0);
-        put(GENERAL + 21, signals.mask);
-        put(GENERAL + 22, 0);
-    }
-    head[8 + CONTEXT..].copy_from_slice(info);
-    // SAFETY: what the kernel has saved, and the program's stack, below what it uses.
-    let state_there = unsafe { sys::copy(fp as *mut u8, context.get(FP_STATE), fp_bytes as usize) };
-    if !sys::write(frame, &head) || state_there != fp_bytes as usize {
-        // As the kernel: without room for the frame, the program dies.
-        death::raised(SIGSEGV);
-        return;
-    }
-    signals.mask =
-        (signals.mask | action.mask | if action.flags & SA_NODEFER == 0 { bit(*signal) } else { 0 }) & !NEVER_BLOCKED;
-    if signals.alt.flags & SS_AUTODISARM != 0 {
-        signals.alt = AltStack { start: 0, flags: SS_DISABLE, pad: 0, size: 0 };
-    }
-    if action.flags & SA_RESETHAND != 0 {
-        signals.actions[*signal].handler = SIG_DFL;
-        signals.handled &= !bit(*signal);
-        if RAISED & bit(*signal) == 0 {
-            let_kill(*signal);
-            follow_default(*signal, 0);
-        }
-    }
-    context.set_mask(state.signals.mask);
-    context.set_register(RDI, *signal as u64);
-    context.set_register(RSI, frame + 8 + CONTEXT as u64);
-    context.set_register(RDX, frame + 8);
-    context.set_rax(0);
-    context.set_register(RSP, frame);
-    context.set_rip(action.handler);
-    // Direction, resume and trap flags.
-    context.set(FLAGS, context.get(FLAGS) & !0x1_0500);
-    // Handlers begin with x87 and vector registers as programs do.
-    let fresh = context.get(FP_STATE);
-    sys::write(fresh + MXCSR, &0x1f80u32.to_le_bytes());
-    sys::write(fresh + IN_USE, &[0; 8]);
-    if let Some(mut record) =
-        Record::begin(SIGNAL, *signal as u16, 64 + 18 * 8 + FRAME as usize + fp_bytes as usize + 64)
-    {
-        record.word(how);
-        for number in 0..18 {
-            record.word(context.register(number));
-        }
-        record.memory(frame, fp + fp_bytes - frame);
-        record.end();
-    }
-}
-
-/// `rt_sigreturn`: the program goes on with what its frame says.
-pub fn give_back(context: &mut Context) {
-    let from = context.rsp();
-    let own_fp = context.get(FP_STATE);
-    let mut words = [0u64; CONTEXT / 8];
-    // SAFETY: room for a context.
-    let copied = unsafe { sys::copy(words.as_mut_ptr().cast(), from, CONTEXT) };
-    if copied != CONTEXT {
-        death::raised(SIGSEGV);
-        return;
-    }
-    for number in 0..18 {
-        let mut value = words[GENERAL + number];
-        if number == 17 {
-            // What programs may change.
-            const CHANGED: u64 = 0x0005_0dd5;
-            value = value & CHANGED | context.get(FLAGS) & !CHANGED;
-        }
-        context.set_register(number, value);
-    }
-    let fp = words[FP_STATE];
-    let bytes = context.fp_bytes();
-    if fp != 0 {
-        // SAFETY: the kernel's own frame, which is as large as the one that was made from it.
-        unsafe { sys::copy(own_fp as *mut u8, fp, bytes as usize) };
-    }
-    let signals = &mut state::get().signals;
-    signals.mask = words[MASK] & !NEVER_BLOCKED;
-    context.set_mask(signals.mask);
-    let alt = AltStack { start: words[STACK], flags: words[STACK + 1] as u32, pad: 0, size: words[STACK + 2] };
-    if !on_alt_stack(&signals.alt, context.rsp()) {
-        signals.alt = if alt.flags & SS_DISABLE != 0 { AltStack { size: 0, ..alt } } else { alt };
-    }
-}
-
-/// The kernel's signal in the place of a call.
-unsafe extern "C" fn on_call(signal: i32, info: *const u8, context: *mut u64) {
-    // SAFETY: `siginfo_t` has the code there, and which processor's call it was.
-    let (code, processor) = unsafe { (info.add(8).cast::<i32>().read(), info.add(28).cast::<u32>().read()) };
-    if code == SYS_USER_DISPATCH && processor != X86_64 {
-        crate::end::because(
-            &mut Context(context),
-            "the program makes a system call as 32-bit programs do (int 0x80)",
-            true,
-        );
-    } else if code == SYS_USER_DISPATCH {
-        trap::serve(&mut Context(context));
-    } else {
-        // SAFETY: the same handler's arguments.
-        unsafe { on_signal(signal, info, context) };
-    }
-}
-
-/// Any other signal.
-unsafe extern "C" fn on_signal(signal: i32, info: *const u8, context: *mut u64) {
-    let mut context = Context(context);
-    let state = state::get();
-    let signal = signal as usize;
-    // SAFETY: `siginfo_t` has 128 bytes, the code and an address among them.
-    let (code, address, info) = unsafe {
-        (info.add(8).cast::<i32>().read(), info.add(16).cast::<u64>().read(), info.cast::<[u8; 128]>().read())
-    };
-    let rip = context.rip();
-    let raised = RAISED & bit(signal) != 0 && code > 0;
-    if !raised && state.lent > 0 && state.signals.deadly & bit(signal) != 0 {
-        // The log goes on with the parent.
-        death::at_once(signal);
-        return;
-    }
-    if trap::own().contains(&rip) || hot::is_stub(rip) {
-        if raised {
-            in_own(&mut context, signal, address);
-            return;
-        }
-        if signal == SIGSYS && code == moment::SI_TIMER {
-            // A call is being served, at whose end the signal is delivered; or the timer comes again.
-            return;
-        }
-        // A call waits; or is being served, while only deadly ones can come, or from a site that jumps.
-        state.signals.arrive(signal, info);
-        if state.signals.deadly & bit(signal) != 0 || !is_handling(context.rsp()) {
-            moment::wait();
-        }
-        let (not_made, given_up) = sys::waiting();
-        if not_made.contains(&rip) {
-            context.set_rip(given_up);
-        }
-        // The others wait until this one is delivered.
-        context.set(MASK, !RAISED);
-        return;
-    }
-    if raised {
-        if signal == SIGSEGV && special::answer(&mut context) {
-            return;
-        }
-        let action = state.signals.actions[signal];
-        let blocked = state.signals.mask & bit(signal) != 0;
-        if action.handler == SIG_DFL || action.handler == SIG_IGN || blocked {
-            death::raised(signal);
-        } else {
-            begin_handler(&mut context, &Arrived { signal, info }, BY_FAULT);
-        }
-        return;
-    }
-    if signal == SIGSYS && code == moment::SI_TIMER {
-        if moment::is_repeated(rip) {
-            // Where in its rounds the instruction is, no position says. The timer comes again.
-            return;
-        }
-        if let Some(arrived) = state.signals.take_arrived() {
-            moment::over();
-            moment::note(&context);
-            begin_handler(&mut context, &arrived, AT_MOMENT);
-        }
-        return;
-    }
-    // Between two calls: it is delivered at the next, or soon.
-    state.signals.arrive(signal, info);
-    context.set(MASK, !RAISED);
-    moment::wait();
-}
-
-/// This program's own code has raised a signal.
-fn in_own(context: &mut Context, signal: usize, address: u64) {
-    let (at, over) = sys::copying();
-    let log = log::AT..log::AT + crate::layout::SEGMENT as u64;
-    if signal == SIGBUS && log.contains(&address) {
-        // The disk is full: what is written from here on is lost.
-        let page = address & !0xfff;
-        let flags = sys::MAP_PRIVATE | sys::MAP_FIXED | sys::MAP_ANONYMOUS | 0x4000;
-        // SAFETY: the rest of the log.
-        unsafe { sys::call(sys::MMAP, [page, log.end - page, 3, flags, u64::MAX, 0]) };
-        state::get().full = true;
-    } else if context.rip() == at && (signal == SIGSEGV || signal == SIGBUS) {
-        context.set_rip(over);
-    } else if signal == SIGILL && hot::is_delivery(context.rip()) {
-        hot::deliver(context);
-    } else if signal == SIGILL && fork::is_behind(context.rip()) {
-        fork::behind(context);
-    } else {
-        crate::text::fail("internal error: a fault", -(signal as i64));
-    }
 }
 
 /// The light part ends at a call that is being served, which is then made without us.
