@@ -102,7 +102,7 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
 /// Whether all files of bugnet's own are there.
 /// What `record --light` needs.
 fn light() -> Finding {
-    const COMMANDS: &str = "record --light";
+    const COMMANDS: &str = "light record";
     match lacks_for_light() {
         None => Finding::yes(COMMANDS, "syscall user dispatch, and CPUID can be hidden"),
         Some(why) => {

@@ -239,7 +239,7 @@ impl fmt::Display for Light {
             f,
             "captured",
             &format_args!(
-                "{} system calls, {} signals ({} between two calls)",
+                "{} system calls, signals: {} ({} between two calls)",
                 HumanCount(calls),
                 HumanCount(signals),
                 HumanCount(moments)

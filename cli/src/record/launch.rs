@@ -239,7 +239,9 @@ impl Execution {
     /// The program that captures it natively, into the log in this folder.
     pub fn captured(program: &Program, capture: &Path, log: &Path) -> Result<Self, RecordError> {
         let name = program.file.file_name().unwrap_or(program.file.as_os_str());
-        let own = [capture, log, Path::new("0.0.0.0"), Path::new(""), &program.elf, &program.file, Path::new(name)];
+        // How it begins, and by which process.
+        let origin = format!("0.{}.0.0", std::process::id());
+        let own = [capture, log, Path::new(&origin), Path::new(""), &program.elf, &program.file, Path::new(name)];
         let own = own.into_iter().map(|text| text.as_os_str().to_owned());
         Ok(Self {
             path: capture.to_owned(),
