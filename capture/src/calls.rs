@@ -1,5 +1,6 @@
 //! System calls: which are made as they are, which otherwise, and what the log keeps of each.
 
+use crate::cpuid;
 use crate::death;
 use crate::end;
 use crate::exec;
@@ -292,7 +293,7 @@ pub fn note_made(number: u64, args: &[u64; 6], result: i64) {
         streams::follow(number, args, result);
     }
     if number == 9 && result >= 0 && args[3] & MAP_ANONYMOUS == 0 {
-        keep_file(args[4], result as u64, args[1], args[2]);
+        keep_file(args, result as u64);
     }
     let call = table::of(number);
     let writes = call.and_then(|call| call.writes).unwrap_or_default();
@@ -333,7 +334,8 @@ pub fn note_made(number: u64, args: &[u64; 6], result: i64) {
 }
 
 /// Before the call that maps it, the log has a file.
-fn keep_file(descriptor: u64, at: u64, bytes: u64, protection: u64) {
+fn keep_file(args: &[u64; 6], at: u64) {
+    let [_, bytes, protection, _, descriptor, offset] = *args;
     let Kind::Regular(key) = files::kind(descriptor) else { return };
     if !files::keep(descriptor, key) {
         state::get().full = true;
@@ -342,6 +344,7 @@ fn keep_file(descriptor: u64, at: u64, bytes: u64, protection: u64) {
     let mut room = [0; 4096];
     let len = files::path(descriptor, &mut room);
     hot::mapped(&room[..len], at, bytes, protection);
+    cpuid::mapped(descriptor, at..at + bytes, protection, offset);
     if let Some(mut record) = Record::begin(FILE, 0, 40 + len) {
         key.0.iter().for_each(|word| record.word(*word));
         record.word(len as u64);

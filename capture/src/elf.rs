@@ -1,5 +1,6 @@
 //! Loads ELF files the way the kernel does, and keeps what it has mapped.
 
+use crate::cpuid;
 use crate::files::{self, Key, Kind};
 use crate::layout::{BYTES, MAP, OF_FILE, ZEROS};
 use crate::log::Record;
@@ -8,7 +9,10 @@ use crate::sys::{self, MAP_ANONYMOUS, MAP_FIXED, MAP_FIXED_NOREPLACE, MAP_PRIVAT
 pub const PAGE: u64 = 4096;
 const PT_LOAD: u32 = 1;
 const PT_INTERP: u32 = 3;
+pub const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
 const PT_GNU_STACK: u32 = 0x6474_e551;
+/// `p_flags`: executable.
+pub const PF_X: u32 = 1;
 const ET_EXEC: u16 = 2;
 const ET_DYN: u16 = 3;
 const X86_64: u16 = 62;
@@ -27,12 +31,12 @@ pub struct Elf {
 
 /// A segment.
 #[derive(Clone, Copy)]
-struct Segment {
-    kind: u32,
-    flags: u32,
-    offset: u64,
-    address: u64,
-    file_size: u64,
+pub struct Segment {
+    pub kind: u32,
+    pub flags: u32,
+    pub offset: u64,
+    pub address: u64,
+    pub file_size: u64,
     memory_size: u64,
 }
 
@@ -81,7 +85,17 @@ impl Elf {
         (read == bytes as i64).then_some(elf)
     }
 
-    fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
+    /// Bytes of the file.
+    pub fn size(&self) -> u64 {
+        self.key.0[2]
+    }
+
+    /// Where the headers of sections are, and how many.
+    pub fn sections(&self) -> (u64, u64) {
+        (u64::from_le_bytes(number(&self.head, 40)), u16::from_le_bytes(number(&self.head, 60)).into())
+    }
+
+    pub fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
         (0..self.count).map(|i| {
             let entry = &self.table[i * ENTRY..][..ENTRY];
             let word = |at| u64::from_le_bytes(number(entry, at));
@@ -96,7 +110,7 @@ impl Elf {
         })
     }
 
-    fn loads(&self) -> impl Iterator<Item = Segment> + '_ {
+    pub fn loads(&self) -> impl Iterator<Item = Segment> + '_ {
         self.segments().filter(|segment| segment.kind == PT_LOAD)
     }
 
@@ -111,7 +125,7 @@ impl Elf {
 
     /// Whether the stack is to be executable.
     pub fn executable_stack(&self) -> bool {
-        self.segments().find(|segment| segment.kind == PT_GNU_STACK).is_none_or(|segment| segment.flags & 1 != 0)
+        self.segments().find(|segment| segment.kind == PT_GNU_STACK).is_none_or(|segment| segment.flags & PF_X != 0)
     }
 
     /// Loads it, where it can be moved at `at`, or where the kernel finds room.
@@ -142,7 +156,7 @@ impl Elf {
                 unsafe { sys::call3(sys::MUNMAP, end, covered.0 - end, 0) };
             }
             end = covered.1;
-            if segment.flags & 1 != 0 {
+            if segment.flags & PF_X != 0 {
                 code = (code.0.min(covered.0), code.1.max(covered.1));
             }
         }
@@ -155,7 +169,7 @@ impl Elf {
 
     /// Maps a segment, and tells the log; returns the pages that it has.
     fn map(&self, segment: &Segment, base: u64) -> Result<(u64, u64), i64> {
-        let protection = [(4, sys::PROT_READ), (2, sys::PROT_WRITE), (1, sys::PROT_EXEC)]
+        let protection = [(4, sys::PROT_READ), (2, sys::PROT_WRITE), (PF_X, sys::PROT_EXEC)]
             .into_iter()
             .filter(|(bit, _)| segment.flags & bit != 0)
             .fold(0, |all, (_, one)| all | one);
@@ -171,6 +185,7 @@ impl Elf {
             if mapped < 0 {
                 return Err(mapped);
             }
+            cpuid::mapped(self.file, start..pages, protection, offset);
             let mut room = [0; 4096];
             let len = files::path(self.file, &mut room);
             note(start, pages - start, protection, OF_FILE, Some((offset, self.key)), &room[..len]);

@@ -21,11 +21,10 @@ use crate::moment;
 use crate::reach::LINE;
 use crate::signals::{self, Context};
 use crate::state;
-use crate::sys::{self, MAP_ANONYMOUS, MAP_FIXED_NOREPLACE, MAP_PRIVATE, PROT_READ, PROT_WRITE};
+use crate::sys::{self, MAP_ANONYMOUS, MAP_FIXED_NOREPLACE, MAP_PRIVATE, PROT_EXEC, PROT_READ, PROT_WRITE};
 use core::arch::global_asm;
 
 const PAGE: u64 = 4096;
-const PROT_EXEC: u64 = 4;
 /// So often a site traps before it jumps.
 const OFTEN: u32 = 24;
 /// Most sites, and bytes of each one's stub.
@@ -273,11 +272,11 @@ fn write_code(at: u64, bytes: &[u8]) -> bool {
     let len = (at + bytes.len() as u64).next_multiple_of(PAGE) - first;
     // SAFETY: libc's code, or a stub's page: readable and executable before and behind.
     unsafe {
-        if sys::call3(10, first, len, PROT_READ | PROT_WRITE) < 0 {
+        if sys::call3(sys::MPROTECT, first, len, PROT_READ | PROT_WRITE) < 0 {
             return false;
         }
         let written = sys::write(at, bytes);
-        sys::call3(10, first, len, PROT_READ | PROT_EXEC) >= 0 && written
+        sys::call3(sys::MPROTECT, first, len, PROT_READ | PROT_EXEC) >= 0 && written
     }
 }
 

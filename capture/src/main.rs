@@ -14,6 +14,7 @@
 #[path = "../../replay-host/src/builtins.rs"]
 mod builtins;
 mod calls;
+mod cpuid;
 mod death;
 mod elf;
 mod end;

@@ -1,6 +1,7 @@
 //! A signal that comes between two calls waits for the next one, but not for long: then it is delivered where the thread is, and the log has that moment, by
 //! registers and memory.
 
+use crate::cpuid;
 use crate::hot;
 use crate::layout::MOMENT;
 use crate::log::Record;
@@ -67,6 +68,7 @@ pub fn is_repeated(rip: u64) -> bool {
 fn line(at: u64) -> Option<[u8; LINE]> {
     let mut bytes = sys::read(at)?;
     hot::original(at, &mut bytes);
+    cpuid::original(at, &mut bytes);
     Some(bytes)
 }
 

@@ -1,5 +1,6 @@
 //! Instructions whose results come from the processor: RDTSC, RDTSCP, CPUID. The kernel raises a signal for each; its handler answers, and the log has what it said.
 
+use crate::cpuid;
 use crate::layout::{CPUID, RDTSC, RDTSCP, SPECIAL};
 use crate::log::Record;
 use crate::signals::Context;
@@ -37,7 +38,7 @@ pub fn components() -> u64 {
     u64::from(low) | u64::from(high) << 32
 }
 
-fn cpuid(leaf: u32, subleaf: u32) -> [u32; 4] {
+fn answers(leaf: u32, subleaf: u32) -> [u32; 4] {
     let raw = __cpuid_count(leaf, subleaf);
     let mut out = [raw.eax, raw.ebx, raw.ecx, raw.edx];
     for (l, s, register, bits) in HIDDEN {
@@ -57,6 +58,15 @@ fn cpuid(leaf: u32, subleaf: u32) -> [u32; 4] {
     }
 }
 
+/// Whether we ourselves may execute it.
+fn allow(kind: u16, allowed: bool) {
+    match kind {
+        CPUID if !cpuid::traps() => true,
+        CPUID => trap::allow_cpuid(allowed),
+        _ => trap::allow_tsc(allowed),
+    };
+}
+
 /// Answers the instruction at which the thread is, if it is one of them.
 pub fn answer(context: &mut Context) -> bool {
     let rip = context.rip();
@@ -64,13 +74,13 @@ pub fn answer(context: &mut Context) -> bool {
     let kind = match [a, b] {
         [0x0f, 0x31] => RDTSC,
         [0x0f, 0xa2] => CPUID,
+        [0x0f, 0x0b] if cpuid::is_hidden(rip) => CPUID,
         [0x0f, 0x01] if sys::read::<3>(rip) == Some([0x0f, 0x01, 0xf9]) => RDTSCP,
         _ => return false,
     };
-    let allow = if kind == CPUID { trap::allow_cpuid } else { trap::allow_tsc };
-    allow(true);
+    allow(kind, true);
     let values = match kind {
-        CPUID => cpuid(context.register(RAX) as u32, context.register(RCX) as u32).map(u64::from),
+        CPUID => answers(context.register(RAX) as u32, context.register(RCX) as u32).map(u64::from),
         RDTSC => {
             // SAFETY: in every processor.
             let now = unsafe { _rdtsc() };
@@ -83,7 +93,7 @@ pub fn answer(context: &mut Context) -> bool {
             [now & 0xffff_ffff, 0, processor.into(), now >> 32]
         }
     };
-    allow(false);
+    allow(kind, false);
     for (register, value) in [RAX, RBX, RCX, RDX].into_iter().zip(values) {
         if kind == CPUID || register == RAX || register == RDX || register == RCX && kind == RDTSCP {
             context.set_register(register, value);

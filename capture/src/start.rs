@@ -1,5 +1,6 @@
 //! How a program begins: loaded, with a stack, at its first instruction.
 
+use crate::cpuid;
 use crate::elf::{Elf, Loaded, PAGE, page_end};
 use crate::expand;
 use crate::layout::{EXECUTED, PROGRAM, SPAWNED, START, STARTED};
@@ -62,6 +63,7 @@ pub unsafe extern "C" fn main(initial: *const u64) -> ! {
     if let Err(error) = log::begin(parse(bytes(origin))) {
         fail("the log has no room for another process", error);
     }
+    cpuid::begin();
     streams::begin(bytes(streams));
     describe(&kernel, elf, name);
     let loaded = load(elf, kernel.random());

@@ -1,5 +1,6 @@
 //! What this program knows of the process: one thread, so one of each.
 
+use crate::cpuid::Hidden;
 use crate::hot::Hot;
 use crate::signals::Signals;
 use core::cell::UnsafeCell;
@@ -30,6 +31,7 @@ pub struct State {
     pub lent: usize,
     pub signals: Signals,
     pub hot: Hot,
+    pub hidden: Hidden,
 }
 
 struct Own(UnsafeCell<State>);
@@ -52,6 +54,7 @@ static STATE: Own = Own(UnsafeCell::new(State {
     lent: 0,
     signals: Signals::new(),
     hot: Hot::new(),
+    hidden: Hidden::new(),
 }));
 
 /// The process's.

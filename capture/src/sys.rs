@@ -8,6 +8,7 @@ pub const CLOSE: u64 = 3;
 pub const FSTAT: u64 = 5;
 pub const MMAP: u64 = 9;
 pub const MADVISE: u64 = 28;
+pub const MPROTECT: u64 = 10;
 pub const MUNMAP: u64 = 11;
 pub const RT_SIGACTION: u64 = 13;
 pub const RT_SIGPROCMASK: u64 = 14;

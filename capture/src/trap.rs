@@ -6,6 +6,7 @@
 //! ```
 
 use crate::calls;
+use crate::cpuid;
 use crate::death;
 use crate::end;
 use crate::hot;
@@ -63,16 +64,21 @@ pub fn allow_cpuid(allowed: bool) -> bool {
     unsafe { sys::call3(sys::ARCH_PRCTL, ARCH_CPUID, u64::from(allowed), 0) == 0 }
 }
 
-/// The same of both.
-pub fn allow_instructions(allowed: bool) -> bool {
-    allow_tsc(allowed) && allow_cpuid(allowed)
+/// The program asks the processor by itself from now on.
+pub fn allow_instructions() {
+    allow_tsc(true);
+    if cpuid::traps() {
+        allow_cpuid(true);
+    } else {
+        cpuid::show();
+    }
 }
 
 /// All that the program does leads here from now on.
 pub fn begin() {
     signals::begin();
-    if !allow_instructions(false) {
-        crate::text::fail("the processor does not let CPUID be hidden", 0);
+    if !allow_tsc(false) || cpuid::traps() && !allow_cpuid(false) {
+        crate::text::fail("the kernel does not let RDTSC be hidden", 0);
     }
     state::get().on = true;
     dispatch(true);

@@ -4,7 +4,7 @@
 
 use crate::args::DoctorArgs;
 use crate::failure::{EXIT_IMPOSSIBLE, Failure};
-use crate::record::{CpuLevel, describe_machine, lacks_for_light};
+use crate::record::{CpuLevel, describe_machine, lacks_for_light, traps_cpuid};
 use crate::recordings::default_folder;
 use crate::temporary::{Kind, Temporary};
 use crate::terminal::output;
@@ -99,18 +99,22 @@ pub fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     Ok(if fails { ExitCode::from(EXIT_IMPOSSIBLE) } else { ExitCode::SUCCESS })
 }
 
-/// Whether all files of bugnet's own are there.
 /// What `record --light` needs.
 fn light() -> Finding {
     const COMMANDS: &str = "light record";
     match lacks_for_light() {
-        None => Finding::yes(COMMANDS, "syscall user dispatch, and CPUID can be hidden"),
+        None if traps_cpuid() => Finding::yes(COMMANDS, "syscall user dispatch, and CPUID can be trapped"),
+        None => Finding::yes(
+            COMMANDS,
+            "syscall user dispatch; CPUID cannot be trapped here, and is hidden in the code of files (not in what a program generates)",
+        ),
         Some(why) => {
             Finding::other(COMMANDS, State::Partly, why, "programs are recorded as without --light, and a line says so")
         }
     }
 }
 
+/// Whether all files of bugnet's own are there.
 fn parts(tools: &Tools) -> Finding {
     match Tool::ALL.into_iter().find_map(|tool| tools.path(tool).err()) {
         None => Finding::yes("all", concat!("bugnet ", env!("CARGO_PKG_VERSION"), " is complete")),

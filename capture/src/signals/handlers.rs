@@ -73,7 +73,7 @@ pub(super) unsafe extern "C" fn on_signal(signal: i32, info: *const u8, context:
         return;
     }
     if raised {
-        if signal == SIGSEGV && special::answer(&mut context) {
+        if matches!(signal, SIGSEGV | SIGILL) && special::answer(&mut context) {
             return;
         }
         let action = state.signals.actions[signal];

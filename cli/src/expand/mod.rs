@@ -309,6 +309,7 @@ pub fn run(args: &ExpandArgs) -> Result<(), Failure> {
     };
     let log = source.path();
     if !log.join(LIGHT_FOLDER).is_dir() {
+        Recording::open(log)?;
         complain(&format_args!("{} was recorded as a whole: there is nothing to expand", log.display()));
     }
     Ok(())

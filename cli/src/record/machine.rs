@@ -94,24 +94,19 @@ pub fn describe(level: CpuLevel) -> bugnet_format::folder::Machine {
 /// What light recording needs and the system lacks, in a sentence; none where it has all.
 pub fn lacks_for_light() -> Option<&'static str> {
     const DISPATCH: libc::c_int = 59;
+    // SAFETY: turns off what is not on.
+    let dispatch = unsafe { libc::prctl(DISPATCH, 0, 0, 0, 0) };
+    (dispatch != 0).then_some("this kernel has no syscall user dispatch (Linux 5.11 has)")
+}
+
+/// Whether the processor raises a signal for CPUID where that is asked for.
+pub fn traps_cpuid() -> bool {
     const ARCH_GET_CPUID: libc::c_long = 0x1011;
     const ARCH_SET_CPUID: libc::c_long = 0x1012;
-    // SAFETY: turns off what is not on; and asks for, and sets, what is so already.
-    let (dispatch, cpuid) = unsafe {
-        (
-            libc::prctl(DISPATCH, 0, 0, 0, 0),
-            libc::syscall(libc::SYS_arch_prctl, ARCH_SET_CPUID, libc::syscall(libc::SYS_arch_prctl, ARCH_GET_CPUID, 0)),
-        )
-    };
-    if dispatch != 0 {
-        return Some("this kernel has no syscall user dispatch (Linux 5.11 has)");
+    // SAFETY: asks for, and sets, what is so already.
+    unsafe {
+        libc::syscall(libc::SYS_arch_prctl, ARCH_SET_CPUID, libc::syscall(libc::SYS_arch_prctl, ARCH_GET_CPUID, 0)) == 0
     }
-    if cpuid != 0 {
-        return Some(
-            "this processor, or its hypervisor, does not let CPUID be hidden (no cpuid_fault in /proc/cpuinfo)",
-        );
-    }
-    None
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub use condition::Condition;
 pub use error::{EXIT_FAILED, RecordError};
 pub use launch::{dynamorio_options_for, percent_encode};
 pub use location::LogFolder;
-pub use machine::{CpuLevel, describe as describe_machine, lacks_for_light};
+pub use machine::{CpuLevel, describe as describe_machine, lacks_for_light, traps_cpuid};
 pub use seed::Seed;
 pub use summary::describe_ending;
 pub use wait::die_by;

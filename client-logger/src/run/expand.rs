@@ -294,7 +294,13 @@ impl Thread {
             }
             _ => {
                 let regs = self.registers(pc, 0);
-                diverged(self, position, regs, &format!("the instruction at {pc:#x} was not executed there"));
+                let why = match kind {
+                    SpecialKind::Cpuid => format!(
+                        "CPUID at {pc:#x} is not in it: where the processor cannot trap CPUID, it is kept in the code of files only"
+                    ),
+                    _ => format!("the instruction at {pc:#x} was not executed there"),
+                };
+                diverged(self, position, regs, &why);
             }
         }
     }
