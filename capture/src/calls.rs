@@ -215,11 +215,11 @@ pub fn sends_to_itself(number: u64, args: &[u64; 6]) -> Option<u64> {
 
 /// Such a call may not return: the log says so until it does.
 fn send(number: u64, args: &[u64; 6], signal: u64) -> i64 {
-    let used = state::get().used;
+    let mark = log::mark();
     death::note_in_call(signal, if matches!(number, 62 | 129) { SI_USER } else { SI_TKILL }, number, args);
     // A handler begins before such a call returns.
     let result = signals::waiting(number, args);
-    log::take_back(used);
+    log::take_back(mark);
     result
 }
 
@@ -344,7 +344,7 @@ fn keep_file(args: &[u64; 6], at: u64) {
     let mut room = [0; 4096];
     let len = files::path(descriptor, &mut room);
     hot::mapped(&room[..len], at, bytes, protection);
-    cpuid::mapped(descriptor, at..at + bytes, protection, offset);
+    cpuid::mapped((descriptor, key), at..at + bytes, protection, offset);
     if let Some(mut record) = Record::begin(FILE, 0, 40 + len) {
         key.0.iter().for_each(|word| record.word(*word));
         record.word(len as u64);

@@ -1,8 +1,9 @@
 //! CPUID on processors that raise no signal for it (AMD's before Zen 5, and where a hypervisor does not offer that): each such instruction in the code of a
-//! file that the program maps becomes UD2, which is as long, and whose signal is answered as the other one's would be ([`crate::special`]).
+//! file that the program maps becomes HLT, which is privileged, and NOP; the signal that this raises is answered as the other one's would be ([`crate::special`]). (UD2 would do,
+//! too, but is looked at by hypervisors first, which takes microseconds.)
 //!
 //! ```text
-//! a file's code is mapped ──> bytes of CPUID in the file's code ──> decoded from the start of the function around them: is it an instruction? ──> UD2
+//! a file's code is mapped ──> bytes of CPUID in the file's code ──> decoded from the start of the function around them: is it an instruction? ──> HLT
 //! the light part ends ──────> all are CPUID again
 //! ```
 //!
@@ -11,16 +12,23 @@
 //! have, and says so. So it is with code that the program makes itself. An expansion has the file's code; moments are kept with those bytes ([`original`]).
 
 use crate::elf::{Elf, PAGE, PF_X, PT_GNU_EH_FRAME};
+use crate::files::{self, Key};
+use crate::layout;
 use crate::reach::LINE;
 use crate::state;
 use crate::sys::{self, MAP_FIXED_NOREPLACE, MAP_PRIVATE, PROT_EXEC, PROT_READ, PROT_WRITE};
+use crate::text::Text;
 use crate::trap;
 use core::arch::x86_64::{__m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8};
+use core::cell::UnsafeCell;
+use core::fmt::Write;
 use core::ops::Range;
 
 /// The instruction, and what takes its place.
 const CPUID: [u8; 2] = [0x0f, 0xa2];
-const UD2: [u8; 2] = [0x0f, 0x0b];
+pub const HIDDEN: [u8; 2] = [0xf4, 0x90];
+/// The folder in a light log where the places in files are kept as long as it is written.
+const FOLDER: &str = layout::PLACES;
 /// Most places in a process. What is more stays as it is.
 const MOST: usize = 4096;
 /// So far back decoding begins where no frame says where the function starts: within a few instructions, it finds into their order.
@@ -82,15 +90,17 @@ pub fn show() {
     let hidden = &mut state::get().hidden;
     for place in hidden.all() {
         // What has been unmapped is not there any more.
-        if sys::read(*place) == Some(UD2) {
-            write(*place, CPUID, PROT_READ | PROT_EXEC);
+        if sys::read(*place) == Some(HIDDEN) {
+            changing(place & !(PAGE - 1)..place + CPUID.len() as u64, PROT_READ | PROT_EXEC, || {
+                sys::write(*place, &CPUID);
+            });
         }
     }
     hidden.count = 0;
 }
 
 /// A part of a file has been mapped, from this offset on: if it is code, its CPUIDs are hidden.
-pub fn mapped(file: u64, memory: Range<u64>, protection: u64, offset: u64) {
+pub fn mapped((file, key): (u64, Key), memory: Range<u64>, protection: u64, offset: u64) {
     let hidden = &mut state::get().hidden;
     if hidden.traps {
         return;
@@ -107,29 +117,112 @@ pub fn mapped(file: u64, memory: Range<u64>, protection: u64, offset: u64) {
     if protection & PROT_EXEC == 0 {
         return;
     }
+    // SAFETY: one thread uses it.
+    let found = unsafe { &mut *FOUND.0.get() };
+    found.of(file, key);
     let part = offset..offset + (memory.end - memory.start);
-    let Some(view) = View::open(file) else { return };
-    view.instructions(&part, |place| {
-        let at = memory.start + (place - offset);
-        if hidden.count < MOST && sys::read(at) == Some(CPUID) && write(at, UD2, protection) {
-            hidden.places[hidden.count] = at;
-            hidden.count += 1;
+    let places = || found.places[..found.count].iter().filter(|place| part.contains(place));
+    let Some((first, last)) = places().min().zip(places().max()) else { return };
+    let pages = (memory.start + (first - offset)) & !(PAGE - 1)..memory.start + (last - offset) + CPUID.len() as u64;
+    changing(pages, protection, || {
+        for place in places() {
+            let at = memory.start + (place - offset);
+            if hidden.count < MOST && sys::read(at) == Some(CPUID) && sys::write(at, &HIDDEN) {
+                hidden.places[hidden.count] = at;
+                hidden.count += 1;
+            }
         }
     });
-    view.close();
 }
 
 /// Changes code that nobody executes meanwhile: there is one thread, and it is here.
-fn write(at: u64, bytes: [u8; 2], protection: u64) -> bool {
-    let first = at & !(PAGE - 1);
-    let len = (at + 2).next_multiple_of(PAGE) - first;
+fn changing(memory: Range<u64>, protection: u64, change: impl FnOnce()) {
+    let len = (memory.end - memory.start).next_multiple_of(PAGE);
     // SAFETY: pages of a private mapping, whose protection becomes what it was.
     unsafe {
-        if sys::call3(sys::MPROTECT, first, len, PROT_READ | PROT_WRITE) < 0 {
-            return false;
+        if sys::call3(sys::MPROTECT, memory.start, len, PROT_READ | PROT_WRITE) == 0 {
+            change();
+            sys::call3(sys::MPROTECT, memory.start, len, protection);
         }
-        let written = sys::write(at, &bytes);
-        sys::call3(sys::MPROTECT, first, len, protection) >= 0 && written
+    }
+}
+
+/// The places in a file, by their offsets.
+struct Found {
+    places: [u64; MOST],
+    count: usize,
+}
+
+struct Room(UnsafeCell<Found>);
+
+// SAFETY: the program has one thread as long as this is used.
+unsafe impl Sync for Room {}
+
+static FOUND: Room = Room(UnsafeCell::new(Found { places: [0; MOST], count: 0 }));
+
+impl Found {
+    /// Those of a file. Whoever finds them first leaves them in the log's folder for the others, whose system has the same file.
+    fn of(&mut self, file: u64, key: Key) {
+        let mut path = Text::<1200>::new();
+        path.push(state::text(&state::get().folder));
+        let _ = write!(path, "/light/{FOLDER}/");
+        files::name_in_folder(&mut path, key);
+        if self.read(&path) {
+            return;
+        }
+        self.count = 0;
+        if let Some(view) = View::open(file) {
+            view.instructions(|place| {
+                if let Some(slot) = self.places.get_mut(self.count) {
+                    *slot = place;
+                    self.count += 1;
+                }
+            });
+            view.close();
+        }
+        self.write(&path);
+    }
+
+    fn bytes(&self) -> u64 {
+        size_of_val(&self.places[..self.count]) as u64
+    }
+
+    fn read(&mut self, path: &Text<1200>) -> bool {
+        // SAFETY: a path that ends with a zero byte; and room for so many bytes.
+        unsafe {
+            let file = sys::call3(sys::OPEN, path.address(), sys::O_CLOEXEC, 0);
+            if file < 0 {
+                return false;
+            }
+            let args = [file as u64, self.places.as_mut_ptr() as u64, size_of_val(&self.places) as u64, 0, 0, 0];
+            let read = sys::call(sys::PREAD, args);
+            sys::call3(sys::CLOSE, file as u64, 0, 0);
+            self.count = usize::try_from(read).unwrap_or(0) / size_of::<u64>();
+            read >= 0
+        }
+    }
+
+    fn write(&self, path: &Text<1200>) {
+        // Only what is whole gets the name.
+        let mut new = Text::<1200>::new();
+        new.push(path.bytes());
+        let _ = write!(new, ".{}", state::get().pid);
+        // SAFETY: paths that end with zero bytes, and so many bytes.
+        unsafe {
+            let flags = sys::O_RDWR | sys::O_CREAT | sys::O_EXCL | sys::O_CLOEXEC;
+            let file = sys::call3(sys::OPEN, new.address(), flags, 0o600);
+            if file < 0 {
+                return;
+            }
+            let args = [file as u64, self.places.as_ptr() as u64, self.bytes(), 0, 0, 0];
+            let written = sys::call(sys::PWRITE, args);
+            sys::call3(sys::CLOSE, file as u64, 0, 0);
+            let whole = written == self.bytes() as i64;
+            let done = whole && sys::call3(sys::RENAME, new.address(), path.address(), 0) == 0;
+            if !done {
+                sys::call3(sys::UNLINK, new.address(), 0, 0);
+            }
+        }
     }
 }
 
@@ -169,11 +262,11 @@ impl View {
         self.number(at).map(i32::from_le_bytes)
     }
 
-    /// Says where in a part of the file its CPUIDs are.
-    fn instructions(&self, part: &Range<u64>, mut see: impl FnMut(u64)) {
+    /// Says where in the file its CPUIDs are.
+    fn instructions(&self, mut see: impl FnMut(u64)) {
         for segment in self.elf.loads().filter(|segment| segment.flags & PF_X != 0) {
-            let start = segment.offset.max(part.start);
-            let end = (segment.offset + segment.file_size).min(part.end).min(self.size);
+            let start = segment.offset;
+            let end = start.saturating_add(segment.file_size).min(self.size);
             let Some(code) = (start < end).then(|| self.bytes(start, end - start)).flatten() else { continue };
             each_pair(code, |at| {
                 let place = start + at as u64;

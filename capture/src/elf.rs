@@ -185,7 +185,7 @@ impl Elf {
             if mapped < 0 {
                 return Err(mapped);
             }
-            cpuid::mapped(self.file, start..pages, protection, offset);
+            cpuid::mapped((self.file, self.key), start..pages, protection, offset);
             let mut room = [0; 4096];
             let len = files::path(self.file, &mut room);
             note(start, pages - start, protection, OF_FILE, Some((offset, self.key)), &room[..len]);

@@ -49,13 +49,13 @@ pub fn serve(context: &mut Context, number: u64, args: &[u64; 6]) {
 
 /// What is executed natively.
 fn native(number: u64, args: &[u64; 6], why: &str) -> i64 {
-    let used = state::get().used;
+    let mark = log::mark();
     hide(u64::MAX, number, args);
     say(format_args!("a program is not recorded: {why}"));
     // SAFETY: the program's own call.
     let result = unsafe { sys::call(number, *args) };
     show();
-    log::take_back(used);
+    log::take_back(mark);
     result
 }
 
@@ -214,7 +214,7 @@ fn run(room: &mut Room, first: usize, envp: u64, number: u64, args: &[u64; 6]) -
     let how = if state.lent > 0 { 3 } else { 2 };
     let (pid, program) =
         if state.lent > 0 { (crate::fork::lender(), state.program) } else { (state.pid, state.program) };
-    let _ = write!(origin, "{how}.{pid}.{program}.{}", state.used);
+    let _ = write!(origin, "{how}.{pid}.{program}.{}", state.log.len());
     let mut streams = Text::<4096>::new();
     streams::encode(&mut streams);
     let name = state::text(&room.path);
@@ -233,7 +233,7 @@ fn run(room: &mut Room, first: usize, envp: u64, number: u64, args: &[u64; 6]) -
     ];
     let begin = begin + OWN_POINTERS - own.len();
     room.pointers[begin..first].copy_from_slice(&own);
-    let used = state.used;
+    let mark = log::mark();
     hide(0, number, args);
     // SAFETY: texts that end with zero bytes, and the program's own environment.
     let result = unsafe {
@@ -248,6 +248,6 @@ fn run(room: &mut Room, first: usize, envp: u64, number: u64, args: &[u64; 6]) -
         result
     };
     show();
-    log::take_back(used);
+    log::take_back(mark);
     result
 }

@@ -3,7 +3,7 @@
 
 use crate::elf::PAGE;
 use crate::files::{self, Key};
-use crate::layout::{BYTES, HEADER, MAGIC, MAP, OF_FILE, SEGMENT, STACK, START, USED};
+use crate::layout::{BYTES, HEADER, MAGIC, MAP, OF_FILE, PART, STACK, START, USED};
 use crate::log::AT;
 use crate::start::jump;
 use crate::sys::{self, MAP_ANONYMOUS, MAP_FIXED_NOREPLACE, MAP_GROWSDOWN, MAP_PRIVATE, MAP_STACK};
@@ -30,13 +30,13 @@ pub fn run(path: &[u8]) -> ! {
     if file < 0 {
         fail("the light log cannot be read", file);
     }
-    map([AT, SEGMENT as u64, sys::PROT_READ, MAP_PRIVATE | MAP_FIXED_NOREPLACE, file as u64, 0]);
+    map([AT, PART as u64, sys::PROT_READ, MAP_PRIVATE | MAP_FIXED_NOREPLACE, file as u64, 0]);
     // SAFETY: this program's own descriptor.
     unsafe { sys::call3(sys::CLOSE, file as u64, 0, 0) };
     if word(AT) != MAGIC {
         fail("this is no light log", 0);
     }
-    let end = AT + word(AT + USED as u64).min(SEGMENT as u64);
+    let end = AT + word(AT + USED as u64).min(PART as u64);
     let folder = path.iter().rposition(|b| *b == b'/').map_or(&[][..], |i| &path[..=i]);
     let mut at = AT + HEADER as u64;
     while at < end {
@@ -48,7 +48,7 @@ pub fn run(path: &[u8]) -> ! {
                 let (entry, stack) = (word(body), word(body + 8));
                 // SAFETY: the log is needed no more; and the program's first instruction, with its stack.
                 unsafe {
-                    sys::call3(sys::MUNMAP, AT, SEGMENT as u64, 0);
+                    sys::call3(sys::MUNMAP, AT, PART as u64, 0);
                     jump(entry, stack)
                 }
             }

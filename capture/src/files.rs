@@ -50,8 +50,14 @@ pub fn path(file: u64, room: &mut [u8]) -> usize {
 }
 
 /// The name that a file has in the log.
-pub fn name(path: &mut Text<1200>, Key([device, inode, size, changed]): Key) {
-    let _ = write!(path, "files/{device:x}-{inode:x}-{size:x}-{changed:x}");
+pub fn name(path: &mut Text<1200>, key: Key) {
+    path.push(b"files/");
+    name_in_folder(path, key);
+}
+
+/// The same in a folder.
+pub fn name_in_folder(path: &mut Text<1200>, Key([device, inode, size, changed]): Key) {
+    let _ = write!(path, "{device:x}-{inode:x}-{size:x}-{changed:x}");
 }
 
 /// Keeps a file; whether the log has it.
@@ -108,7 +114,7 @@ fn by_hand(from: u64, to: u64, mut at: u64, size: u64) -> bool {
         // SAFETY: room for so many bytes; the file is this program's own.
         let moved = unsafe {
             let read = sys::call(sys::PREAD, [from, room.as_mut_ptr() as u64, room.len() as u64, at, 0, 0]);
-            if read <= 0 { read } else { sys::call(18, [to, room.as_ptr() as u64, read as u64, at, 0, 0]) }
+            if read <= 0 { read } else { sys::call(sys::PWRITE, [to, room.as_ptr() as u64, read as u64, at, 0, 0]) }
         };
         if moved <= 0 {
             return false;

@@ -82,7 +82,7 @@ pub fn serve(context: &mut Context, number: u64, args: &[u64; 6]) {
 }
 
 fn fork(context: &mut Context, number: u64, args: &[u64; 6], flags: u64) {
-    let (from, program, at) = (state::get().pid, state::get().program, state::get().used);
+    let (from, program, at) = (state::get().pid, state::get().program, state::get().log.len());
     let mut given = *args;
     let mut stack = 0;
     let mut structure = [0u8; 88];

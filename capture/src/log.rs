@@ -1,10 +1,11 @@
-//! The log: records in a file that memory is shared with. `USED` in the header moves on when a record is whole.
+//! The log: records in files, one after the other, that memory is shared with. `USED` in a file's header moves on when a record is whole.
 
-use crate::layout::{BEGAN, FROM, HEAD, HEADER, MAGIC, ORIGIN, PROCESS, SEGMENT, USED};
+use crate::layout::{BEGAN, FROM, HEAD, HEADER, MAGIC, ORIGIN, PART, PART_NUMBER, PROCESS, USED};
 use crate::state;
 use crate::sys;
 use crate::text::Text;
 use core::fmt::Write;
+use core::ops::Range;
 
 /// Where the log lies.
 pub const AT: u64 = 0x1001_0000_0000;
@@ -12,6 +13,7 @@ pub const AT: u64 = 0x1001_0000_0000;
 /// Bytes that most processes do not need more of.
 const FEW: u64 = 256 << 10;
 const MADV_RANDOM: u64 = 1;
+const EEXIST: i64 = -17;
 
 /// From which process this one came, and how.
 #[derive(Clone, Copy)]
@@ -22,57 +24,115 @@ pub struct From {
     pub call: u32,
 }
 
-/// Begins the process's file; the system's error where that is not possible.
+/// Where in its log the process is.
+#[derive(Clone, Copy)]
+pub struct Log {
+    /// The number of the file, which is a part of the log.
+    part: u32,
+    /// Bytes of records in the parts before.
+    before: u64,
+    /// Bytes of the file, and of them in use.
+    size: usize,
+    used: usize,
+    /// What each part's header says.
+    from: From,
+    began: u64,
+}
+
+impl Log {
+    pub const fn new() -> Self {
+        let from = From { pid: 0, program: 0, how: 0, call: 0 };
+        Self { part: 0, before: 0, size: 0, used: 0, from, began: 0 }
+    }
+
+    /// Bytes of the log, as if it had one part.
+    pub fn len(&self) -> u64 {
+        self.before + self.used as u64
+    }
+}
+
+/// Where the file in use lies.
+pub fn memory() -> Range<u64> {
+    AT..AT + state::get().log.size as u64
+}
+
+/// Begins the process's log; the system's error where that is not possible.
 pub fn begin(from: From) -> Result<(), i64> {
     let state = state::get();
     // SAFETY: no arguments.
     state.pid = unsafe { sys::call3(sys::GETPID, 0, 0, 0) } as u32;
-    let mut file = -1;
+    let mut now = [0u64; 2];
+    // SAFETY: room for a time.
+    unsafe { sys::call3(sys::CLOCK_GETTIME, 0, now.as_mut_ptr() as u64, 0) };
+    state.log = Log { from, began: now[0] * 1_000_000_000 + now[1], ..Log::new() };
     for program in 0..u32::MAX {
-        let mut path = Text::<1200>::new();
-        path.push(state::text(&state.folder));
-        let _ = write!(path, "/light/p{}.{program}", state.pid);
-        let flags = sys::O_RDWR | sys::O_CREAT | sys::O_EXCL | sys::O_CLOEXEC;
-        // SAFETY: a path that ends with a zero byte.
-        file = unsafe { sys::call3(sys::OPEN, path.address(), flags, 0o600) };
-        if file != -17 {
-            state.program = program;
-            break;
+        state.program = program;
+        match open(PART) {
+            Err(EEXIST) => {}
+            other => {
+                state.full = false;
+                return other;
+            }
         }
     }
+    Err(EEXIST)
+}
+
+/// Makes the file of a part, with its header, at the log's address.
+fn open(size: usize) -> Result<(), i64> {
+    let state = state::get();
+    let Log { part, from, began, .. } = state.log;
+    let mut path = Text::<1200>::new();
+    path.push(state::text(&state.folder));
+    let _ = write!(path, "/light/p{}.{}", state.pid, state.program);
+    if part > 0 {
+        let _ = write!(path, ".{part}");
+    }
+    let flags = sys::O_RDWR | sys::O_CREAT | sys::O_EXCL | sys::O_CLOEXEC;
+    // SAFETY: a path that ends with a zero byte.
+    let file = unsafe { sys::call3(sys::OPEN, path.address(), flags, 0o600) };
     if file < 0 {
         return Err(file);
     }
-    // SAFETY: a file that was just made; nothing else lies at the log's address but the log of the process that this one was forked from.
+    // SAFETY: a file that was just made; nothing else lies at the log's address but what was written before, or the log of the process that this one was forked from.
     let mapped = unsafe {
-        let sized = sys::call3(sys::FTRUNCATE, file as u64, SEGMENT as u64, 0);
+        let sized = sys::call3(sys::FTRUNCATE, file as u64, size as u64, 0);
         let (protection, flags) = (sys::PROT_READ | sys::PROT_WRITE, sys::MAP_SHARED | sys::MAP_FIXED);
-        let mapped = if sized < 0 {
-            sized
-        } else {
-            sys::call(sys::MMAP, [AT, SEGMENT as u64, protection, flags, file as u64, 0])
-        };
+        let mapped =
+            if sized < 0 { sized } else { sys::call(sys::MMAP, [AT, size as u64, protection, flags, file as u64, 0]) };
         sys::call3(sys::CLOSE, file as u64, 0, 0);
-        // Otherwise the kernel fills large parts of the file with zeros at the first touch, of which most processes need little.
-        sys::call3(sys::MADVISE, AT, FEW, MADV_RANDOM);
+        if part == 0 {
+            // Otherwise the kernel fills large parts of the file with zeros at the first touch, of which most processes need little.
+            sys::call3(sys::MADVISE, AT, FEW, MADV_RANDOM);
+        }
         mapped
     };
     if mapped < 0 {
         return Err(mapped);
     }
-    let mut now = [0u64; 2];
-    // SAFETY: room for a time.
-    unsafe { sys::call3(sys::CLOCK_GETTIME, 0, now.as_mut_ptr() as u64, 0) };
     let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
     store(0, MAGIC);
     store(PROCESS, pair(state.pid, state.program));
     store(FROM, pair(from.pid, from.program));
     store(ORIGIN, pair(from.how, from.call));
-    store(BEGAN, now[0] * 1_000_000_000 + now[1]);
-    state.used = HEADER;
+    store(BEGAN, began);
+    store(PART_NUMBER, part.into());
     store(USED, HEADER as u64);
-    state.full = false;
+    (state.log.size, state.log.used) = (size, HEADER);
     Ok(())
+}
+
+/// The log goes on in another file, which has room for a record of so many bytes.
+fn go_on(most: usize) -> bool {
+    let before = state::get().log;
+    let log = &mut state::get().log;
+    log.part += 1;
+    log.before += (log.used - HEADER) as u64;
+    let is_open = open(PART.max((HEADER + most).next_multiple_of(crate::elf::PAGE as usize))).is_ok();
+    if !is_open {
+        state::get().log = before;
+    }
+    is_open
 }
 
 fn store(at: usize, word: u64) {
@@ -89,10 +149,12 @@ pub struct Record {
 impl Record {
     /// Begins one that has at most so many bytes; none where there is no room for it.
     pub fn begin(kind: u16, number: u16, most: usize) -> Option<Self> {
-        let start = state::get().used;
-        if start + HEAD + most.next_multiple_of(8) > SEGMENT {
+        let log = &state::get().log;
+        let most = HEAD + most.next_multiple_of(8);
+        if log.used + most > log.size && (state::get().full || !go_on(most)) {
             return None;
         }
+        let start = state::get().log.used;
         let mut record = Self { start, at: start };
         record.word(u64::from(kind) << 32 | u64::from(number) << 48);
         Some(record)
@@ -137,7 +199,7 @@ impl Record {
         // SAFETY: in the record's head.
         unsafe { ((AT as usize + self.start) as *mut u32).write_unaligned((self.at - self.start) as u32) };
         let state = state::get();
-        state.used = self.at;
+        state.log.used = self.at;
         // What comes before is written: the processor does not exchange stores. On a full disk, it is nowhere.
         if !state.full {
             store(USED, self.at as u64);
@@ -145,8 +207,18 @@ impl Record {
     }
 }
 
-/// Takes back what was written since the log had so many bytes.
-pub fn take_back(used: usize) {
-    state::get().used = used;
-    store(USED, used as u64);
+/// Where a few short records would begin that may be taken back: they are all in one part.
+pub fn mark() -> usize {
+    const ROOM: usize = 1 << 20;
+    let log = &state::get().log;
+    if log.used + ROOM > log.size && !state::get().full {
+        go_on(ROOM);
+    }
+    state::get().log.used
+}
+
+/// Takes back what was written since.
+pub fn take_back(mark: usize) {
+    state::get().log.used = mark;
+    store(USED, mark as u64);
 }

@@ -74,7 +74,7 @@ pub fn answer(context: &mut Context) -> bool {
     let kind = match [a, b] {
         [0x0f, 0x31] => RDTSC,
         [0x0f, 0xa2] => CPUID,
-        [0x0f, 0x0b] if cpuid::is_hidden(rip) => CPUID,
+        cpuid::HIDDEN if cpuid::is_hidden(rip) => CPUID,
         [0x0f, 0x01] if sys::read::<3>(rip) == Some([0x0f, 0x01, 0xf9]) => RDTSCP,
         _ => return false,
     };

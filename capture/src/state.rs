@@ -2,6 +2,7 @@
 
 use crate::cpuid::Hidden;
 use crate::hot::Hot;
+use crate::log::Log;
 use crate::signals::Signals;
 use core::cell::UnsafeCell;
 
@@ -23,8 +24,8 @@ pub struct State {
     pub timer: Option<u32>,
     /// Where the program's data is.
     pub data: (u64, u64),
-    /// The part of the log's file in use.
-    pub used: usize,
+    /// Where in the log the process is.
+    pub log: Log,
     /// Which descriptors are the recording's standard output (1) and error (2).
     pub streams: [u8; 256],
     /// Whether the process is a child of `vfork`, so deep.
@@ -49,7 +50,7 @@ static STATE: Own = Own(UnsafeCell::new(State {
     elf: [0; 4096],
     timer: None,
     data: (0, 0),
-    used: 0,
+    log: Log::new(),
     streams: [0; 256],
     lent: 0,
     signals: Signals::new(),

@@ -5,6 +5,7 @@ use crate::encrypted::{decrypt, is_encrypted};
 use crate::ending::heed;
 use crate::expand::Asked;
 use crate::failure::Failure;
+use crate::pack::beside;
 use crate::recordings::{LATEST, default_folder, lock};
 use crate::terminal::Bar;
 use bugnet_format::FormatError;
@@ -63,22 +64,32 @@ pub fn find_log_asked(arg: &LogArg, asked: Asked<'_>) -> Result<Source, Failure>
     let path = find_in(arg.log.as_deref(), default_folder(|name| std::env::var_os(name)))?;
     // Other than the path, the lock lasts as long as this process.
     std::mem::forget(lock::using(&path));
-    let Some(mut file) = open_file(&path)? else {
-        crate::expand::ensure(&path, asked)?;
-        return Ok(path.as_path().into());
-    };
+    let source = open(&path, arg)?;
+    if matches!(asked, Asked::Nothing) {
+        return Ok(source);
+    }
+    let folder = if source.pack().is_some() { beside(&source, arg)? } else { Some(path) };
+    let Some(folder) = folder else { return Ok(source) };
+    crate::expand::ensure(&folder, asked)?;
+    Ok(folder.as_path().into())
+}
+
+/// The folder, or the packed file, at a path.
+fn open(path: &Path, arg: &LogArg) -> Result<Source, Failure> {
+    let Some(mut file) = open_file(path)? else { return Ok(path.into()) };
     let mut start = Vec::new();
-    (&mut file).take(START).read_to_end(&mut start).map_err(FormatError::io(&path))?;
-    file.rewind().map_err(FormatError::io(&path))?;
+    (&mut file).take(START).read_to_end(&mut start).map_err(FormatError::io(path))?;
+    file.rewind().map_err(FormatError::io(path))?;
     let bytes: Arc<dyn ReadAt> =
-        if is_encrypted(&start) { Arc::new(decrypt(&path, file, &arg.identity)?) } else { Arc::new(file) };
-    Ok(Source::packed(&path, bytes)?)
+        if is_encrypted(&start) { Arc::new(decrypt(path, file, &arg.identity)?) } else { Arc::new(file) };
+    Ok(Source::packed(path, bytes)?)
 }
 
 /// The log that the user means, if it is a light one of which no log has been made yet.
 pub fn find_light(arg: &LogArg) -> Result<Option<PathBuf>, Failure> {
     let path = find_in(arg.log.as_deref(), default_folder(|name| std::env::var_os(name)))?;
-    Ok(Some(path).filter(|path| !crate::expand::is_expanded(path)))
+    let folder = if path.is_file() { beside(&open(&path, arg)?, arg)? } else { Some(path) };
+    Ok(folder.filter(|folder| !crate::expand::is_expanded(folder)))
 }
 
 fn find_in(given: Option<&Path>, default_folder: Option<PathBuf>) -> Result<PathBuf, Failure> {

@@ -1,21 +1,22 @@
 //! What a light log tells by itself, before the log is made of it: which processes there are, how each ended, and what was kept of it.
 
 use crate::failure::Failure;
-use crate::processes::{Table, quoted};
+use crate::processes::{Table, most_likely, quoted};
 use crate::record::describe_ending;
 use crate::terminal::{one_line, output};
 use bugnet_format::FormatError;
 use bugnet_format::folder::{Meta, Recording};
-use bugnet_format::light::{self, End, Header, How, LIGHT_FILES, LIGHT_FOLDER, Record, layout};
+use bugnet_format::light::{self, End, How, LIGHT_FILES, LIGHT_FOLDER, Parts, Record, layout};
 use bugnet_format::process::ProcessInfo;
 use bugnet_format::types::ProcessId;
+use bugnet_replay::symbols::Kept;
 use bugnet_replay::tree::{Process, ProcessEnd};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// What was captured of a process.
@@ -51,25 +52,6 @@ fn system(path: &Path) -> impl FnOnce(io::Error) -> Failure + '_ {
     move |source| Failure::from(FormatError::io(path)(source))
 }
 
-/// The light logs in a log's folder, with what their headers say, in the order in which the processes began.
-pub fn logs(log: &Path) -> io::Result<Vec<(PathBuf, Header)>> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(log.join(LIGHT_FOLDER))? {
-        let entry = entry?;
-        if !entry.file_name().as_encoded_bytes().starts_with(b"p") || !entry.file_type()?.is_file() {
-            continue;
-        }
-        let mut head = Vec::new();
-        let file = File::open(entry.path())?;
-        (&file).take(layout::HEADER as u64).read_to_end(&mut head)?;
-        if let Ok(header) = Header::read(&head, file.metadata()?.len()) {
-            found.push((entry.path(), header));
-        }
-    }
-    found.sort_by_key(|(_, header)| (header.began, header.process));
-    Ok(found)
-}
-
 /// Bytes of the copies of files that were mapped.
 pub fn size_of_files(log: &Path) -> io::Result<u64> {
     let mut bytes = 0;
@@ -79,52 +61,67 @@ pub fn size_of_files(log: &Path) -> io::Result<u64> {
     Ok(bytes)
 }
 
+/// Hands over all records of a light log.
+fn each_record(parts: &Parts, see: &mut dyn FnMut(Record<'_>)) -> io::Result<()> {
+    let damaged = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+    parts.each(|bytes| {
+        let mut at = layout::HEADER;
+        while let Some((record, next)) = light::record(bytes, at).map_err(damaged)? {
+            see(record);
+            at = next;
+        }
+        Ok(())
+    })
+}
+
+/// Where the files lie that a process had mapped, by their paths then.
+pub fn kept_files(log: &Path, parts: &Parts, kept: &mut Kept) -> io::Result<()> {
+    let folder = log.join(LIGHT_FOLDER).join(LIGHT_FILES);
+    each_record(parts, &mut |record| {
+        if let Record::Map { file: Some((key, path)), .. } | Record::File(key, path) = record {
+            let files = kept.entry(String::from_utf8_lossy(path).into_owned()).or_default();
+            let file = folder.join(key.name());
+            if !files.contains(&file) {
+                files.push(file);
+            }
+        }
+    })
+}
+
 impl Captured {
-    fn read(path: &Path, header: &Header, programs: &HashMap<ProcessId, (String, Vec<String>)>) -> io::Result<Self> {
-        let mut bytes = Vec::new();
-        File::open(path)?.take(header.used as u64).read_to_end(&mut bytes)?;
+    fn read(parts: &Parts, programs: &HashMap<ProcessId, (String, Vec<String>)>) -> io::Result<Self> {
+        let header = &parts.header;
         let (mut program, mut args) = programs.get(&header.from).cloned().unwrap_or_default();
         let mut end = ProcessEnd::Unknown;
         let (mut calls, mut signals, mut moments, mut failed) = (0, 0, 0, None);
-        let mut at = layout::HEADER;
-        loop {
-            let record = match light::record(&bytes, at) {
-                Ok(Some((record, next))) => {
-                    at = next;
-                    record
-                }
-                Ok(None) => break,
-                Err(damaged) => {
-                    end = ProcessEnd::Incomplete { why: damaged.to_string() };
-                    break;
-                }
-            };
-            match record {
-                Record::Program(texts) => {
-                    let mut texts = texts.into_iter().map(|text| String::from_utf8_lossy(text).into_owned());
-                    program = texts.next().unwrap_or_default();
-                    args = texts.skip(1).collect();
-                }
-                Record::Call(_) => calls += 1,
-                Record::Signal { .. } => signals += 1,
-                Record::Moment { .. } => moments += 1,
-                Record::End(ended) => {
-                    end = match ended {
-                        End::Exits(status) => ProcessEnd::Exited { status: (status & 0xff) as i32 },
-                        End::Executes => ProcessEnd::Executed,
-                        End::GoesOn(why) => ProcessEnd::Incomplete { why: String::from_utf8_lossy(why).into_owned() },
-                        End::Dies(signal) | End::DiesInCall { signal, .. } | End::Killed { signal, .. } => {
-                            signals += 1;
-                            failed = Some(match ended {
-                                End::DiesInCall { code, .. } | End::Killed { code, .. } => code == libc::SI_TKILL,
-                                _ => true,
-                            });
-                            ProcessEnd::Killed { signal: signal as i32 }
-                        }
-                    };
-                }
-                Record::Map { .. } | Record::Start { .. } | Record::File(..) | Record::Special { .. } => {}
+        let mut see = |record: Record<'_>| match record {
+            Record::Program(texts) => {
+                let mut texts = texts.into_iter().map(|text| String::from_utf8_lossy(text).into_owned());
+                program = texts.next().unwrap_or_default();
+                args = texts.skip(1).collect();
             }
+            Record::Call(_) => calls += 1,
+            Record::Signal { .. } => signals += 1,
+            Record::Moment { .. } => moments += 1,
+            Record::End(ended) => {
+                end = match ended {
+                    End::Exits(status) => ProcessEnd::Exited { status: (status & 0xff) as i32 },
+                    End::Executes => ProcessEnd::Executed,
+                    End::GoesOn(why) => ProcessEnd::Incomplete { why: String::from_utf8_lossy(why).into_owned() },
+                    End::Dies(signal) | End::DiesInCall { signal, .. } | End::Killed { signal, .. } => {
+                        signals += 1;
+                        failed = Some(match ended {
+                            End::DiesInCall { code, .. } | End::Killed { code, .. } => code == libc::SI_TKILL,
+                            _ => true,
+                        });
+                        ProcessEnd::Killed { signal: signal as i32 }
+                    }
+                };
+            }
+            Record::Map { .. } | Record::Start { .. } | Record::File(..) | Record::Special { .. } => {}
+        };
+        if let Err(damaged) = each_record(parts, &mut see) {
+            end = ProcessEnd::Incomplete { why: damaged.to_string() };
         }
         let info = ProcessInfo {
             parent: header.from.pid.0,
@@ -135,7 +132,7 @@ impl Captured {
             unrecorded: None,
         };
         let process = Process { id: header.process, info: Some(info), threads: 1, intervals: 0, instructions: 0, end };
-        Ok(Self { process, calls, signals, moments, size: bytes.len() as u64, failed })
+        Ok(Self { process, calls, signals, moments, size: parts.size()?, failed })
     }
 }
 
@@ -149,8 +146,9 @@ impl Light {
         let mut programs = HashMap::new();
         let mut parents: HashMap<ProcessId, u32> = HashMap::new();
         let mut processes = Vec::new();
-        for (file, header) in logs(path).map_err(system(path))? {
-            let mut captured = Captured::read(&file, &header, &programs).map_err(system(&file))?;
+        for parts in Parts::all(path).map_err(system(path))? {
+            let header = &parts.header;
+            let mut captured = Captured::read(&parts, &programs).map_err(system(path))?;
             if let Some(info) = &mut captured.process.info {
                 programs.insert(header.process, (info.program.clone(), info.args.clone()));
                 if header.how == How::Executed {
@@ -171,14 +169,20 @@ impl Light {
             let by_id = process.id.to_string() == name || process.id.pid.to_string() == name;
             by_id || program == name || program.rsplit('/').next() == Some(name)
         };
-        self.processes.iter().map(|one| &one.process).filter(is_meant).map(|process| process.id).collect()
+        self.processes().filter(is_meant).map(|process| process.id).collect()
     }
 
-    /// The one that a command looks at: the last of these; or the last that died of what it did itself, of what somebody sent, or the program that
+    /// All processes, in the order in which they began.
+    pub fn processes(&self) -> impl DoubleEndedIterator<Item = &Process> + Clone {
+        self.processes.iter().map(|captured| &captured.process)
+    }
+
+    /// The one that a command looks at: of these, the last that failed, or else the last; or the last that died of what it did itself, of what somebody sent, or the program that
     /// was recorded (`crash::failed`).
     pub fn meant(&self, name: Option<&str>) -> Option<ProcessId> {
         if let Some(name) = name {
-            return self.select(name).pop();
+            let selected = self.select(name);
+            return most_likely(self.processes().filter(|process| selected.contains(&process.id)));
         }
         let failed = |by_itself| self.processes.iter().rev().find(|one| one.failed == Some(by_itself));
         let first = self.processes.first().map(|one| one.process.id.pid);
@@ -191,7 +195,7 @@ impl Light {
     /// # Errors
     /// Nobody reads what is printed.
     pub fn ps(&self, json: bool) -> Result<(), Failure> {
-        let processes: Vec<&Process> = self.processes.iter().map(|captured| &captured.process).collect();
+        let processes: Vec<&Process> = self.processes().collect();
         let mut out = output(json);
         if json {
             serde_json::to_writer_pretty(&mut out, &processes).map_err(io::Error::from)?;
@@ -247,7 +251,7 @@ impl fmt::Display for Light {
         )?;
         let total = HumanBytes(size + self.files);
         list(f, "size", &format_args!("{total} ({} of them copies of mapped files)", HumanBytes(self.files)))?;
-        let processes: Vec<&Process> = self.processes.iter().map(|captured| &captured.process).collect();
+        let processes: Vec<&Process> = self.processes().collect();
         write!(f, "\n{}", Table::of_captured(&processes))?;
         let unknown = processes.iter().filter(|process| process.end == ProcessEnd::Unknown).count();
         if unknown > 0 {

@@ -17,14 +17,41 @@ pub fn selected(log: &Log, arg: &ProcessArg) -> Result<Option<Vec<ProcessId>>, F
     Ok(arg.process.as_ref().map(|name| tree::select(log, name)).transpose()?)
 }
 
-/// The one process that is meant: of several that fit, the last; without a choice, the one that failed, or else the program that was
+/// Of several processes, the one that a user most likely means: the last that failed, or else the last.
+pub fn most_likely<'a>(all: impl DoubleEndedIterator<Item = &'a Process> + Clone) -> Option<ProcessId> {
+    let mut backwards = all.rev();
+    let last = backwards.clone().next();
+    backwards.find(|process| process.failed()).or(last).map(|process| process.id)
+}
+
+/// The process that failed first, of those that one that failed has started, and they in turn: what failed behind it may have failed because of it.
+pub fn failed_first(all: &[&Process], id: ProcessId) -> Option<ProcessId> {
+    let mut last = all.iter().find(|process| process.id == id && process.failed())?.id;
+    // No longer than there are processes: a process id may be used again.
+    for _ in all {
+        let is_child = |process: &&&Process| {
+            process.info.as_ref().is_some_and(|info| info.parent == last.pid.0) && process.id.pid != last.pid
+        };
+        match all.iter().find(|process| process.failed() && is_child(process)) {
+            Some(child) => last = child.id,
+            None => break,
+        }
+    }
+    (last != id).then_some(last)
+}
+
+/// The one process that is meant: of several that fit, the last that failed, or else the last; without a choice, the one that failed, or else the program that was
 /// recorded, not one that it started. Where that is a choice, it is said.
 pub fn meant(log: &Log, arg: &ProcessArg) -> Result<ProcessId, Failure> {
     let selected = selected(log, arg)?;
     let all = log.processes()?;
     let number = selected.as_ref().map_or(all.len(), Vec::len);
     let chosen = match selected {
-        Some(selected) => selected.last().copied(),
+        Some(selected) if number > 1 => {
+            let all = tree::processes(log)?;
+            most_likely(all.iter().filter(|process| selected.contains(&process.id)))
+        }
+        Some(selected) => selected.first().copied(),
         None => match failed(log)? {
             Some(crashed) => Some(crashed.pid),
             None => log.last_of_first_process()?.or_else(|| log.threads().map(|thread| thread.pid).last()),

@@ -4,14 +4,18 @@ use crate::args::{LogArg, WhyArgs};
 use crate::failure::Failure;
 use crate::find_log::{find_log, find_log_of_one, tools_that_show};
 use crate::index;
+use crate::light::Light;
 use crate::new_file::{check_page, make};
 use crate::next::quoted;
-use crate::processes::meant;
-use crate::terminal::output;
+use crate::processes::{end, failed_first, meant};
+use crate::terminal::{one_line, output};
 use bugnet_analyses::why::{Options, Shown, Told, html, why as find};
+use bugnet_format::light::LIGHT_FOLDER;
+use bugnet_format::types::ProcessId;
 use bugnet_replay::cursor::Cursor;
 use bugnet_replay::log::Log;
 use bugnet_replay::symbols::Symbolizer;
+use bugnet_replay::tree::{self, Process};
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -58,7 +62,31 @@ pub fn why(args: &WhyArgs) -> Result<(), Failure> {
     } else {
         args.html.iter().try_for_each(|path| writeln!(out, "{} shows it as a page", path.display()))?;
     }
+    if !args.json {
+        others(&log, report.pid, &mut out)?;
+    }
     Ok(out.flush()?)
+}
+
+/// Says which process failed first, if it was one that this one, which failed, had started.
+fn others(log: &Log, id: ProcessId, out: &mut impl Write) -> Result<(), Failure> {
+    let whole = tree::processes(log)?;
+    let light = if log.path().join(LIGHT_FOLDER).is_dir() { Some(Light::read(log.path())?) } else { None };
+    let all: Vec<&Process> = light.as_ref().map_or_else(|| whole.iter().collect(), |light| light.processes().collect());
+    let found = failed_first(&all, id).and_then(|first| all.iter().find(|process| process.id == first));
+    if let Some(process) = found {
+        let command = process.info.as_ref().map_or_else(String::new, |info| info.args.join(" "));
+        let path = quoted(&log.path().display().to_string());
+        writeln!(
+            out,
+            "\nA process that it had started failed before it: {} ({}), {}",
+            process.id,
+            one_line(&command),
+            end(&process.end)
+        )?;
+        writeln!(out, "  bugnet why -p {} {path}", process.id)?;
+    }
+    Ok(())
 }
 
 fn open_good(path: &Path, args: &WhyArgs) -> Result<Log, Failure> {

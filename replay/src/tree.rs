@@ -109,6 +109,16 @@ impl Process {
         program.rsplit('/').next().unwrap_or_default()
     }
 
+    /// Whether it ended as programs do that failed: with another exit status than 0, or by a signal.
+    #[must_use]
+    pub fn failed(&self) -> bool {
+        match self.end {
+            ProcessEnd::Exited { status } => status != 0,
+            ProcessEnd::Killed { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Whether a signal killed it that says that something is wrong with it: not one by which others end it.
     #[must_use]
     pub fn crashed(&self) -> bool {

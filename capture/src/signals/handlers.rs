@@ -73,7 +73,7 @@ pub(super) unsafe extern "C" fn on_signal(signal: i32, info: *const u8, context:
         return;
     }
     if raised {
-        if matches!(signal, SIGSEGV | SIGILL) && special::answer(&mut context) {
+        if signal == SIGSEGV && special::answer(&mut context) {
             return;
         }
         let action = state.signals.actions[signal];
@@ -106,7 +106,7 @@ pub(super) unsafe extern "C" fn on_signal(signal: i32, info: *const u8, context:
 /// This program's own code has raised a signal.
 fn in_own(context: &mut Context, signal: usize, address: u64) {
     let (at, over) = sys::copying();
-    let log = log::AT..log::AT + crate::layout::SEGMENT as u64;
+    let log = log::memory();
     if signal == SIGBUS && log.contains(&address) {
         // The disk is full: what is written from here on is lost.
         let page = address & !0xfff;

@@ -11,10 +11,12 @@ use crate::find_log::{find_log, find_log_asked};
 use crate::light::{self, Light};
 use crate::terminal::progress;
 use bugnet_format::folder::{META_FILE, Module, Recording};
-use bugnet_format::light::{Header, How, LIGHT_FOLDER};
+use bugnet_format::light::{
+    How, LIGHT_FILES, LIGHT_FOLDER, Parts, compress, compress_full, is_compressed, part_in_use,
+};
 use bugnet_format::source::Source;
 use bugnet_format::types::ProcessId;
-use bugnet_replay::symbols::pack_elf_below;
+use bugnet_replay::symbols::{Kept, pack_kept_elf};
 use bugnet_replay::tools::{Tool, Tools};
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -25,7 +27,7 @@ use std::sync::Mutex;
 use tries::{Choices, Learned};
 
 /// Says of which programs the log of a light one has been made, a line for each.
-const EXPANDED: &str = "expanded";
+pub const EXPANDED: &str = "expanded";
 /// The folder in which it is made until it is whole.
 const UNFINISHED: &str = "unfinished";
 
@@ -37,17 +39,26 @@ pub struct Totals {
     pub bytes: u64,
 }
 
-/// Cuts off what no light log uses, of processes that are over.
+/// Puts light logs in order whose processes are over: cuts off what they do not use, and compresses large ones.
 pub fn shrink(log: &Path) -> io::Result<Totals> {
+    /// Bytes from which on that is worth its time.
+    const LARGE: u64 = 1 << 20;
     let mut totals = Totals { processes: 0, bytes: 0 };
-    for (path, header) in light::logs(log)? {
+    compress_full(log)?;
+    for parts in Parts::all(log)? {
         totals.processes += 1;
-        totals.bytes += header.used as u64;
         // A process that goes on has the file mapped; the kernel would end it where it writes behind the end.
-        let goes_on = Path::new("/proc").join(header.process.pid.0.to_string()).exists();
-        if !goes_on {
-            OpenOptions::new().write(true).open(path)?.set_len(header.used as u64)?;
+        let goes_on = Path::new("/proc").join(parts.header.process.pid.0.to_string()).exists();
+        if let Some(last) = parts.paths.last().filter(|last| !goes_on && !is_compressed(last)) {
+            let used = part_in_use(last)?;
+            OpenOptions::new().write(true).open(last)?.set_len(used)?;
+            if used >= LARGE {
+                compress(last)?;
+            }
         }
+    }
+    for parts in Parts::all(log)? {
+        totals.bytes += parts.size()?;
     }
     totals.bytes += light::size_of_files(log)?;
     Ok(totals)
@@ -62,6 +73,8 @@ pub enum Asked<'a> {
     Some(&'a str),
     /// One: the last of those, or the one that a command takes by itself.
     One(Option<&'a str>),
+    /// None: what the light log has.
+    Nothing,
 }
 
 /// Makes the log of a light one, as far as it is needed and not made yet.
@@ -76,37 +89,38 @@ pub fn ensure(log: &Path, asked: Asked<'_>) -> Result<(), Failure> {
     // Nobody else makes it meanwhile.
     let folder = File::open(&light).map_err(system(&light))?;
     folder.lock().map_err(system(&light))?;
-    let all = light::logs(log).map_err(system(log))?;
+    let all = Parts::all(log).map_err(system(log))?;
     let made = made(log).map_err(system(&light))?;
     let chosen = match asked {
+        Asked::Nothing => return Ok(()),
         Asked::All => None,
         Asked::Some(name) => Some(Light::read(log)?.select(name)),
         Asked::One(name) => Some(Light::read(log)?.meant(name).into_iter().collect()),
     };
     let chosen = chosen.map(|chosen: Vec<ProcessId>| chosen.into_iter().map(|id| root(&all, id)).collect::<Vec<_>>());
     let is_wanted = |id: &ProcessId| chosen.as_ref().is_none_or(|chosen| chosen.contains(id));
-    let roots: Vec<&(PathBuf, Header)> = all
+    let roots: Vec<&Parts> = all
         .iter()
-        .filter(|(_, header)| {
+        .filter(|Parts { header, .. }| {
             header.how != How::Forked && is_wanted(&header.process) && !made.contains(&header.process)
         })
         .collect();
     if roots.is_empty() {
         return Ok(());
     }
-    let made_before = |id: &ProcessId| made.contains(id) || roots.iter().any(|(_, own)| own.process == *id);
-    let is_rest = all.iter().all(|(_, header)| header.how == How::Forked || made_before(&header.process));
+    let made_before = |id: &ProcessId| made.contains(id) || roots.iter().any(|own| own.header.process == *id);
+    let is_rest = all.iter().all(|one| one.header.how == How::Forked || made_before(&one.header.process));
     let made = made.into_iter().chain(expand(log, &all, &roots, is_rest)?);
     let text: String = made.map(|id| format!("{id}\n")).collect();
     fs::write(light.join(EXPANDED), text).map_err(system(&light))
 }
 
 /// The program with whose log that of a process is made: its own, or that of whom it was forked by.
-fn root(all: &[(PathBuf, Header)], mut id: ProcessId) -> ProcessId {
+fn root(all: &[Parts], mut id: ProcessId) -> ProcessId {
     // No longer than there are processes: what headers say may lead round.
     for _ in all {
-        match all.iter().find(|(_, header)| header.process == id) {
-            Some((_, header)) if header.how == How::Forked => id = header.from,
+        match all.iter().find(|one| one.header.process == id) {
+            Some(Parts { header, .. }) if header.how == How::Forked => id = header.from,
             _ => break,
         }
     }
@@ -127,8 +141,8 @@ pub fn is_expanded(log: &Path) -> bool {
     if !log.join(LIGHT_FOLDER).is_dir() {
         return true;
     }
-    let (Ok(made), Ok(all)) = (made(log), light::logs(log)) else { return false };
-    all.iter().all(|(_, header)| header.how == How::Forked || made.contains(&header.process))
+    let (Ok(made), Ok(all)) = (made(log), Parts::all(log)) else { return false };
+    all.iter().all(|one| one.header.how == How::Forked || made.contains(&one.header.process))
 }
 
 fn system(path: &Path) -> impl FnOnce(io::Error) -> Failure + '_ {
@@ -205,12 +219,7 @@ impl Expander {
 }
 
 /// Makes the log of these programs, of all that there are; `is_rest`: after that, all are made. Returns those of which it is made.
-fn expand(
-    log: &Path,
-    all: &[(PathBuf, Header)],
-    roots: &[&(PathBuf, Header)],
-    is_rest: bool,
-) -> Result<Vec<ProcessId>, Failure> {
+fn expand(log: &Path, all: &[Parts], roots: &[&Parts], is_rest: bool) -> Result<Vec<ProcessId>, Failure> {
     let tools = Tools::locate()?;
     let [dynamorio, logger, capture] =
         [tools.path(Tool::DynamoRio)?, tools.path(Tool::Logger)?, tools.path(Tool::Capture)?];
@@ -219,8 +228,10 @@ fn expand(
     let _ = fs::remove_dir_all(&unfinished);
     fs::create_dir(&unfinished).map_err(system(&unfinished))?;
     fs::copy(log.join(META_FILE), unfinished.join(META_FILE)).map_err(system(log))?;
-    let count =
-        all.iter().filter(|(_, header)| roots.iter().any(|(_, own)| own.process == root(all, header.process))).count();
+    let is_made = |one: &&Parts| roots.iter().any(|own| own.header.process == root(all, one.header.process));
+    let chosen: Vec<&Parts> = all.iter().filter(is_made).collect();
+    let joined = join(log, &unfinished, &chosen).map_err(system(&unfinished))?;
+    let count = chosen.len();
     let (of, s) = (all.len(), if all.len() == 1 { "" } else { "es" });
     let (what, hint) = match is_rest {
         true => ("its log", ""),
@@ -237,12 +248,13 @@ fn expand(
         for _ in 0..threads {
             scope.spawn(|| {
                 loop {
-                    let Some((path, header)) = next.lock().ok().and_then(|mut next| next.next()) else { return };
-                    let folder = unfinished.join(format!("of-{}", header.process));
-                    let expanded = expander.expand(log, path, folder);
+                    let Some(root) = next.lock().ok().and_then(|mut next| next.next()) else { return };
+                    let process = root.header.process;
+                    let folder = unfinished.join(format!("of-{process}"));
+                    let expanded = expander.expand(log, &joined.join(file_name(process)), folder);
                     bar.inc(1);
                     if let Ok(mut done) = done.lock() {
-                        done.push((header.process, expanded));
+                        done.push((process, expanded));
                     }
                 }
             });
@@ -259,11 +271,41 @@ fn expand(
             }
             Err(error) => error.to_string(),
         };
+        let said = said.replace(&*joined.to_string_lossy(), &log.join(LIGHT_FOLDER).to_string_lossy());
         said.lines()
             .for_each(|line| complain(&format_args!("process {process}: {}", line.trim_start_matches("bugnet: "))));
     }
-    finish(log, &unfinished)?;
+    let mut kept = Kept::new();
+    for one in chosen {
+        // What is wrong with it was said.
+        let _ = light::kept_files(log, one, &mut kept);
+    }
+    finish(log, &unfinished, &kept)?;
     Ok(made)
+}
+
+/// The name of a light log that is one file.
+fn file_name(ProcessId { pid, program }: ProcessId) -> String {
+    format!("p{pid}.{program}")
+}
+
+/// Makes a folder of these light logs, each as one file, beside the files that were mapped.
+fn join(log: &Path, unfinished: &Path, chosen: &[&Parts]) -> io::Result<PathBuf> {
+    let joined = unfinished.join("joined");
+    let (files, other) = (log.join(LIGHT_FOLDER).join(LIGHT_FILES), joined.join(LIGHT_FILES));
+    fs::create_dir_all(&other)?;
+    for entry in fs::read_dir(files)? {
+        let entry = entry?;
+        let to = other.join(entry.file_name());
+        fs::hard_link(entry.path(), &to).or_else(|_| fs::copy(entry.path(), &to).map(drop))?;
+    }
+    for one in chosen {
+        let process = one.header.process;
+        if let Err(error) = one.join(&joined.join(file_name(process))) {
+            complain(&format_args!("process {process}: its light log cannot be read: {error}"));
+        }
+    }
+    Ok(joined)
 }
 
 /// Moves the processes of a log into another one.
@@ -280,7 +322,7 @@ fn take(from: &Path, to: &Path) -> Result<(), Failure> {
 }
 
 /// The log that was made takes its place beside the light one.
-fn finish(log: &Path, unfinished: &Path) -> Result<(), Failure> {
+fn finish(log: &Path, unfinished: &Path, kept: &Kept) -> Result<(), Failure> {
     if Recording::open(unfinished)?.threads()?.is_empty() {
         let why = io::Error::other("nothing of it could be executed again");
         return Err(Failure::system("make the log of the light one")(why));
@@ -289,9 +331,9 @@ fn finish(log: &Path, unfinished: &Path) -> Result<(), Failure> {
     let recording = Recording::open(log)?;
     let modules: Vec<Module> =
         recording.processes()?.into_iter().filter_map(|process| recording.modules(process).ok()).flatten().collect();
-    // Symbols come from the files as they were: those of the light log have the same build ids.
-    if let Err(error) = pack_elf_below(Path::new("/"), log, None, &modules) {
-        complain(&format_args!("the log has no copies of ELF files, symbols need the originals: {error}"));
+    // Symbols come from the files as they were mapped.
+    if let Err(error) = pack_kept_elf(kept, log, &modules) {
+        complain(&format_args!("the log has no copies of ELF files, and so no symbols: {error}"));
     }
     let mut meta = recording.meta.clone();
     meta.contents = Some(recording.contents()?);

@@ -1,8 +1,10 @@
 //! What goes into a packed file: all that bugnet has written into the log, and nothing that somebody else has put beside it.
 
+use crate::expand::EXPANDED;
 use crate::failure::Failure;
 use bugnet_format::files::{self, LogFile, MAX_BINARY_FILE};
 use bugnet_format::folder::{ELF_FOLDER, META_FILE, SOURCES_FOLDER};
+use bugnet_format::light::{LIGHT_FILES, LIGHT_FOLDER};
 use bugnet_format::pack::Kind;
 use bugnet_format::source::Source;
 use bugnet_format::types::ProcessId;
@@ -39,7 +41,13 @@ impl Contents {
                     contents.0.insert(name.to_owned(), from);
                 }
             }
-            None => contents.walk(log.path(), "", 0)?,
+            None => {
+                contents.walk(log.path(), "", 0)?;
+                if crate::expand::is_expanded(log.path()) {
+                    // All that a light log says is in the log that was made of it.
+                    contents.0.retain(|name, _| !is_light(name));
+                }
+            }
         }
         Ok(contents)
     }
@@ -89,9 +97,23 @@ impl Contents {
     }
 }
 
+/// Whether this is a part of a light log.
+pub fn is_light(name: &str) -> bool {
+    name.split('/').next() == Some(LIGHT_FOLDER)
+}
+
 /// Whether bugnet gives such a name to what is a part of a log, and to what is whole.
 fn belongs(name: &str) -> bool {
-    let first = name.split('/').next().unwrap_or(name);
+    let mut parts = name.split('/');
+    let first = parts.next().unwrap_or(name);
+    if first == LIGHT_FOLDER {
+        return match (parts.next(), parts.next()) {
+            (None, _) => true,
+            (Some(LIGHT_FILES), _) => !name.ends_with(".new"),
+            (Some(file), None) => file == EXPANDED || file.starts_with('p') && !file.ends_with(".new"),
+            _ => false,
+        };
+    }
     let process = first.strip_prefix('p').is_some_and(|id| id.parse::<ProcessId>().is_ok());
     let sources = first == SOURCES_FOLDER;
     // A file that is being replaced has another name until it is whole.
@@ -114,12 +136,29 @@ mod tests {
 
     #[test]
     fn what_belongs_to_a_log() {
-        for name in ["recording.json", "p1", "p1.2/t3.4/00000000.bni", "elf/x.zst", "sources/etc/x.new"] {
+        for name in [
+            "recording.json",
+            "p1",
+            "p1.2/t3.4/00000000.bni",
+            "elf/x.zst",
+            "sources/etc/x.new",
+            "light/p1.0.1.zst",
+            "light/expanded",
+            "light/files/a-b",
+        ] {
             assert!(belongs(name), "{name}");
         }
-        for name in
-            ["notes.txt", ".handover", "p1x/code.bnc", "recording.json.new", "p1/process.json.new", "px", "elf2"]
-        {
+        for name in [
+            "notes.txt",
+            ".handover",
+            "p1x/code.bnc",
+            "recording.json.new",
+            "p1/process.json.new",
+            "px",
+            "elf2",
+            "light/unfinished/p1",
+            "light/p1.0.zst.new",
+        ] {
             assert!(!belongs(name), "{name}");
         }
     }

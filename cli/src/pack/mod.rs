@@ -6,12 +6,13 @@ mod recipients;
 mod sources;
 mod unpack;
 
-pub use unpack::unpack;
+pub use unpack::{beside, unpack};
 
 use crate::args::PackArgs;
 use crate::ending::Ends;
+use crate::expand::Asked;
 use crate::failure::{Failure, complain};
-use crate::find_log::find_log;
+use crate::find_log::find_log_asked;
 use crate::recordings::is_being_recorded;
 use bugnet_format::FormatError;
 use bugnet_format::folder::{ELF_FOLDER, Recording};
@@ -33,7 +34,9 @@ pub fn pack(args: &PackArgs) -> Result<(), Failure> {
         let what = format!("{} is there already; give -o the name of a new file", output.display());
         return Err(Failure::Usage(what));
     }
-    let source = find_log(&args.log)?;
+    // Which sources a log is about, the programs that were executed say: those of a light one have to be executed again.
+    let asked = if args.sources { Asked::All } else { Asked::Nothing };
+    let source = find_log_asked(&args.log, asked)?;
     if is_being_recorded(source.path()) {
         return Err(Failure::BeingRecorded(source.path().to_owned()));
     }

@@ -1,29 +1,31 @@
 //! `bugnet unpack`: the folder of a log that is packed.
 
 use super::contents::{self, Contents, Place};
-use crate::args::UnpackArgs;
+use crate::args::{LogArg, UnpackArgs};
 use crate::ending::Ends;
-use crate::failure::Failure;
-use crate::find_log::find_log;
+use crate::expand::Asked;
+use crate::failure::{Failure, complain};
+use crate::find_log::find_log_asked;
 use crate::record::{LogFolder, RecordError};
 use bugnet_format::FormatError;
-use bugnet_format::folder::Recording;
+use bugnet_format::folder::{META_FILE, Recording};
+use bugnet_format::source::Source;
 use indicatif::HumanBytes;
 use rustix::fs::Mode;
 use rustix::process::umask;
 use std::fs::{DirBuilder, File};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Unpacks a log.
 pub fn unpack(args: &UnpackArgs) -> Result<(), Failure> {
-    let source = find_log(&args.log)?;
-    let Some(pack) = source.pack() else {
+    let source = find_log_asked(&args.log, Asked::Nothing)?;
+    if source.pack().is_none() {
         // Where there is no log at all, this says so.
         let path = Recording::open_source(source.clone())?.path;
         return Err(Failure::Usage(format!("{} is a folder: there is nothing to unpack", path.display())));
-    };
+    }
     Recording::open_source(source.clone())?;
     // Whatever the mask: all of it is for its owner, who can use it.
     umask(Mode::RWXG | Mode::RWXO);
@@ -36,14 +38,23 @@ pub fn unpack(args: &UnpackArgs) -> Result<(), Failure> {
         })
     };
     let (mut folder, ends) = Ends::with(make, |folder| folder.is_new().then_some(folder.path()))?;
-    has_room(folder.path(), pack.entries().fold(0u64, |sum, (_, _, size)| sum.saturating_add(size)))?;
-    for (name, place) in Contents::of(&source)?.all() {
+    write_all(&source, folder.path())?;
+    folder.keep(true);
+    drop(ends);
+    Ok(())
+}
+
+/// Writes all files of a packed log into a folder that is new and nobody else's.
+fn write_all(source: &Source, folder: &Path) -> Result<(), Failure> {
+    let size = source.pack().map_or(0, |pack| pack.entries().fold(0u64, |sum, (_, _, size)| sum.saturating_add(size)));
+    has_room(folder, size)?;
+    for (name, place) in Contents::of(source)?.all() {
         // Names lead down from the folder, in which there are no links: it is new and nobody else's.
-        let to = folder.path().join(name);
+        let to = folder.join(name);
         let written = if *place == Place::EmptyFolder {
             make_folder(&to)
         } else {
-            let mut from = contents::open(&source, &source.path().join(name))?;
+            let mut from = contents::open(source, &source.path().join(name))?;
             write(&mut from, &to)
         };
         written.map_err(|error| match error.kind() {
@@ -51,9 +62,64 @@ pub fn unpack(args: &UnpackArgs) -> Result<(), Failure> {
             _ => Failure::System { what: format!("write {}", to.display()), source: error },
         })?;
     }
-    folder.keep(true);
-    drop(ends);
     Ok(())
+}
+
+/// What is behind the name of a packed file in that of the folder with its light log.
+const BESIDE: &str = ".expanded";
+/// In that folder: what the packed file says of the recording.
+const PACKED_META: &str = "light/packed.json";
+
+/// The folder in which a packed log lies open if it is a light one: what is made of it is to be kept. None of any other.
+pub fn beside(source: &Source, arg: &LogArg) -> Result<Option<PathBuf>, Failure> {
+    let is_light = source.pack().is_some_and(|pack| pack.entries().any(|(name, ..)| contents::is_light(name)));
+    if !is_light {
+        return Ok(None);
+    }
+    let path = source.path();
+    if !arg.identity.is_empty() {
+        let what = format!(
+            "{} is a light log, and encrypted: what is made of it would not be; bugnet unpack it first, to where it may lie open",
+            path.display()
+        );
+        return Err(Failure::Usage(what));
+    }
+    let name = |end: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(end);
+        PathBuf::from(name)
+    };
+    let (folder, new) = (name(BESIDE), name(".expanded.new"));
+    let fail = |to: &Path| {
+        let what =
+            format!("open the light log {} in {} (bugnet unpack puts it elsewhere)", path.display(), to.display());
+        move |source| Failure::System { what, source }
+    };
+    // Nobody else does so meanwhile.
+    let lock = File::open(path).map_err(fail(&folder))?;
+    lock.lock().map_err(fail(&folder))?;
+    let mut meta = Vec::new();
+    contents::open(source, &path.join(META_FILE))?.read_to_end(&mut meta).map_err(fail(&folder))?;
+    if folder.exists() {
+        let same = std::fs::read(folder.join(PACKED_META)).is_ok_and(|own| own == meta);
+        return if same {
+            Ok(Some(folder))
+        } else {
+            Err(Failure::Usage(format!("{} is of another recording: remove it", folder.display())))
+        };
+    }
+    let _ = std::fs::remove_dir_all(&new);
+    complain(&format_args!("this is a light log: what is made of it is kept in {}", folder.display()));
+    umask(Mode::RWXG | Mode::RWXO);
+    make_folder(&new).map_err(fail(&new))?;
+    let written = write_all(source, &new).and_then(|()| {
+        std::fs::write(new.join(PACKED_META), &meta).map_err(fail(&new))?;
+        std::fs::rename(&new, &folder).map_err(fail(&folder))
+    });
+    if written.is_err() {
+        let _ = std::fs::remove_dir_all(&new);
+    }
+    written.map(|()| Some(folder))
 }
 
 /// A few bytes can stand for very many: what does not fit is not begun.

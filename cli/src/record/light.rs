@@ -1,6 +1,7 @@
 //! `bugnet record --light`: the program runs natively, and a program in its own process keeps what comes to it from outside. The log is made of that
 //! afterwards ([`crate::expand`]).
 
+use super::compressing::Compressing;
 use super::error::RecordError;
 use super::launch::{self, Execution};
 use super::location::LogFolder;
@@ -9,7 +10,7 @@ use super::{End, machine, summary, system, wait};
 use crate::expand;
 use crate::failure::complain;
 use bugnet_format::folder::Ending;
-use bugnet_format::light::{LIGHT_FILES, LIGHT_FOLDER};
+use bugnet_format::light::{LIGHT_FILES, LIGHT_FOLDER, layout};
 use bugnet_launch::Program;
 use bugnet_replay::tools::{Tool, Tools};
 use indicatif::HumanBytes;
@@ -34,7 +35,7 @@ pub fn capture(recorder: &Recorder<'_>, mut folder: LogFolder) -> Result<End, Re
     let mut meta = recorder.describe(None);
     meta.write(folder.path())?;
     let light = folder.path().join(LIGHT_FOLDER);
-    for folder in [light.clone(), light.join(LIGHT_FILES)] {
+    for folder in [light.clone(), light.join(LIGHT_FILES), light.join(layout::PLACES)] {
         DirBuilder::new().mode(0o700).create(&folder).map_err(system("make the folder of the light log"))?;
     }
     let capture = Tools::locate()?.path(Tool::Capture)?;
@@ -45,9 +46,11 @@ pub fn capture(recorder: &Recorder<'_>, mut folder: LogFolder) -> Result<End, Re
     meta.pid = Some(child.as_raw().cast_unsigned());
     meta.machine = machine::describe(args.cpu);
     let _ = meta.write(folder.path());
+    let compressing = Compressing::start(folder.path());
     let limit = recorder.conditions.as_ref().and_then(super::Conditions::timeout);
     let waited = wait::wait(child, limit).map_err(system("wait for the program"))?;
     meta.ending = waited.ending.clone();
+    drop(compressing);
     let finished = meta.write(folder.path());
     recorder.let_signals_in()?;
     for error in [linked.err(), finished.err().map(RecordError::from)].into_iter().flatten() {
@@ -56,6 +59,8 @@ pub fn capture(recorder: &Recorder<'_>, mut folder: LogFolder) -> Result<End, Re
     if let Some(captured) = &recorder.captured {
         captured.print();
     }
+    // Processes that go on find out again what they need of it.
+    let _ = std::fs::remove_dir_all(light.join(layout::PLACES));
     let totals = expand::shrink(folder.path()).map_err(system("put the light log in order"))?;
     if totals.processes == 0 {
         folder.keep(false);

@@ -1,5 +1,6 @@
 //! `bugnet record`: finds the program, starts it under DynamoRIO with the logger, and waits for it.
 
+mod compressing;
 mod condition;
 mod copying;
 mod error;

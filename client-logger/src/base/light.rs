@@ -247,7 +247,8 @@ impl Light {
         let mut file: &File = &file;
         let mut bytes = vec![0; light::layout::HEADER];
         file.read_exact(&mut bytes).map_err(|e| wrong(&e))?;
-        let header = Header::read(&bytes, light::layout::SEGMENT as u64).map_err(|e| wrong(&e))?;
+        let len = file.metadata().map_err(|e| wrong(&e))?.len();
+        let header = Header::read(&bytes, len).map_err(|e| wrong(&e))?;
         // What is behind that, nobody has written.
         file.take((header.used - bytes.len()) as u64).read_to_end(&mut bytes).map_err(|e| wrong(&e))?;
         if bytes.len() < header.used {
@@ -342,8 +343,7 @@ impl Light {
             }
             let Ok(mut child) = Self::open(&path) else { continue };
             let header = &child.header;
-            if header.how == light::How::Forked && header.from == self.header.process && header.call as usize == self.at
-            {
+            if header.how == light::How::Forked && header.from == self.header.process && header.call == self.at as u32 {
                 child.program.clone_from(&self.program);
                 child.streams.clone_from(&self.streams);
                 child.components = self.components;

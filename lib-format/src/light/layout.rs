@@ -1,9 +1,12 @@
 //! How a light log lies in its file (FORMAT.md, "Light logs"). Numbers only: the program that captures has no standard library, and includes this file.
 
+/// Folder, in that of light logs, of what is known of files' code as long as programs are captured: offsets of CPUID instructions (u64 each).
+pub const PLACES: &str = "places";
+
 /// First 8 bytes of a file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BNLIGHT\x01");
 /// Bytes of a file's header: magic; process id and number of the program; those of the process that it came from; how; which of its forks; when (nanoseconds
-/// since the Unix epoch); bytes of the file in use. All in little-endian order.
+/// since the Unix epoch); bytes of the file in use; which part of the process's log it is. All in little-endian order.
 pub const HEADER: usize = 64;
 /// Where in the header the fields are.
 pub const PROCESS: usize = 8;
@@ -15,6 +18,8 @@ pub const ORIGIN: usize = 24;
 pub const BEGAN: usize = 32;
 /// How many bytes are in use; what is behind them is not written yet, or half.
 pub const USED: usize = 40;
+/// Which part of the process's log the file is, from 0 on.
+pub const PART_NUMBER: usize = 48;
 
 /// `ORIGIN`: `bugnet record` started it.
 pub const STARTED: u32 = 0;
@@ -25,8 +30,8 @@ pub const EXECUTED: u32 = 2;
 /// It was executed by a child of `vfork`.
 pub const SPAWNED: u32 = 3;
 
-/// Most bytes of a file. Longer logs go on in the next one.
-pub const SEGMENT: usize = 1 << 30;
+/// Bytes of a file, unless a single record needs more. Longer logs go on in the next one, which begins with a header of its own.
+pub const PART: usize = 64 << 20;
 
 /// A record's head: its length in bytes with the head, a multiple of 8; its kind; a number that depends on that.
 pub const HEAD: usize = 8;

@@ -3,7 +3,10 @@
 //! Reading takes a file for a stranger's: each length is checked, and what does not fit is an error with its place.
 
 pub mod layout;
+mod parts;
 pub mod reach;
+
+pub use parts::{Parts, compress, compress_full, is_compressed, part_in_use};
 
 use crate::process::Origin;
 use crate::types::{Pid, ProcessId};
@@ -39,6 +42,8 @@ pub struct Header {
     pub began: u64,
     /// Bytes in use.
     pub used: usize,
+    /// Which part of the process's log the file is.
+    pub part: u64,
 }
 
 /// How a process began.
@@ -78,7 +83,15 @@ impl Header {
             return Err(Damaged { at: l::USED, what: "more is in use than there is" });
         }
         let (process, from) = (process(l::PROCESS)?, process(l::FROM)?);
-        Ok(Self { process, how, from, call: (origin >> 32) as u32, began: field(l::BEGAN)?, used })
+        Ok(Self {
+            process,
+            how,
+            from,
+            call: (origin >> 32) as u32,
+            began: field(l::BEGAN)?,
+            used,
+            part: field(l::PART_NUMBER)?,
+        })
     }
 
     /// The origin of the process in an ordinary log; `code_pages` of a fork are its own affair.

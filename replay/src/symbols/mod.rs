@@ -10,7 +10,7 @@ mod shared;
 mod sources;
 
 pub use files::{ModuleFiles, main_file, module_files, module_head};
-pub use pack::{Packed, Skipped, pack_elf, pack_elf_below};
+pub use pack::{Kept, Packed, Skipped, pack_elf, pack_elf_below, pack_kept_elf};
 pub(crate) use read_only::ReadOnly;
 pub use sources::{MAX_SOURCE, SourcePath, source_files};
 

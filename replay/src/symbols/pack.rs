@@ -7,7 +7,7 @@ use bugnet_debuginfo::section::build_id;
 use bugnet_format::FormatError;
 use bugnet_format::folder::{ELF_FOLDER, Module};
 use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::panic::resume_unwind;
@@ -51,12 +51,62 @@ pub fn pack_elf(folder: &Path, modules: &[Module]) -> Result<Packed> {
     pack_elf_below(Path::new("/"), folder, None, modules)
 }
 
+/// Files that were kept as they were mapped, by the modules' paths: several where what had the path was replaced.
+pub type Kept = HashMap<String, Vec<PathBuf>>;
+
+/// The same, of files that were kept.
+///
+/// # Errors
+/// As for [`pack_elf`].
+pub fn pack_kept_elf(kept: &Kept, folder: &Path, modules: &[Module]) -> Result<Packed> {
+    pack_from(&Origin::Kept(kept), folder, None, modules)
+}
+
+/// Where the modules' files are.
+enum Origin<'a> {
+    /// Below this root folder.
+    Root(&'a Path),
+    Kept(&'a Kept),
+}
+
+impl Origin<'_> {
+    fn root(&self) -> &Path {
+        match self {
+            Self::Root(root) => root,
+            Self::Kept(_) => Path::new("/"),
+        }
+    }
+
+    /// The bytes of a module's file.
+    fn read(&self, module: &Module) -> io::Result<Vec<u8>> {
+        let paths = match self {
+            Self::Root(root) => vec![root.join(module.path.trim_start_matches('/'))],
+            Self::Kept(kept) => kept.get(&module.path).cloned().unwrap_or_default(),
+        };
+        for path in paths {
+            if !fs::metadata(&path)?.is_file() {
+                return Err(io::Error::other("not a regular file"));
+            }
+            let bytes = fs::read(&path)?;
+            if build_id(&bytes) == module.build_id {
+                return Ok(bytes);
+            }
+        }
+        // Replaced, or seen in another root folder.
+        Err(io::Error::other("the file of that name is another one: its build id differs"))
+    }
+}
+
 /// The same, with the modules' files below another root folder, as a process has it. Where there is a folder of copies that logs
 /// share, a copy that is there gets a second name in the log, and a new one gets one there.
 ///
 /// # Errors
 /// As for [`pack_elf`].
 pub fn pack_elf_below(root: &Path, folder: &Path, shared: Option<&Path>, modules: &[Module]) -> Result<Packed> {
+    pack_from(&Origin::Root(root), folder, shared, modules)
+}
+
+fn pack_from(origin: &Origin<'_>, folder: &Path, shared: Option<&Path>, modules: &[Module]) -> Result<Packed> {
     let elf = folder.join(ELF_FOLDER);
     fs::create_dir_all(&elf).map_err(FormatError::io(&elf))?;
     let mut seen = HashSet::new();
@@ -69,7 +119,7 @@ pub fn pack_elf_below(root: &Path, folder: &Path, shared: Option<&Path>, modules
     // The largest ones first: the others fit beside them.
     wanted.sort_by_key(|(module, _)| Reverse(module.size));
     let mut packed = Packed::default();
-    for ((module, _), done) in wanted.iter().zip(pack_all(root, folder, shared, &wanted)) {
+    for ((module, _), done) in wanted.iter().zip(pack_all(origin, folder, shared, &wanted)) {
         match done {
             Ok(bytes) => {
                 packed.copied += 1;
@@ -82,14 +132,19 @@ pub fn pack_elf_below(root: &Path, folder: &Path, shared: Option<&Path>, modules
 }
 
 /// Copies files, several at a time; the results are in their order.
-fn pack_all(root: &Path, folder: &Path, shared: Option<&Path>, wanted: &[(&Module, PathBuf)]) -> Vec<io::Result<u64>> {
+fn pack_all(
+    origin: &Origin<'_>,
+    folder: &Path,
+    shared: Option<&Path>,
+    wanted: &[(&Module, PathBuf)],
+) -> Vec<io::Result<u64>> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut done = Vec::new();
         while let Some((n, (module, copy))) =
             Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|n| Some((n, wanted.get(n)?)))
         {
-            done.push((n, pack_one(root, folder, shared, module, copy)));
+            done.push((n, pack_one(origin, folder, shared, module, copy)));
         }
         done
     };
@@ -107,16 +162,14 @@ fn pack_all(root: &Path, folder: &Path, shared: Option<&Path>, wanted: &[(&Modul
     done.into_iter().map(|(_, done)| done).collect()
 }
 
-fn pack_one(root: &Path, folder: &Path, shared: Option<&Path>, module: &Module, copy: &Path) -> io::Result<u64> {
-    let path = root.join(module.path.trim_start_matches('/'));
-    if !fs::metadata(&path)?.is_file() {
-        return Err(io::Error::other("not a regular file"));
-    }
-    let bytes = fs::read(&path)?;
-    if build_id(&bytes) != module.build_id {
-        // Replaced, or seen in another root folder.
-        return Err(io::Error::other("the file of that name is another one: its build id differs"));
-    }
+fn pack_one(
+    origin: &Origin<'_>,
+    folder: &Path,
+    shared: Option<&Path>,
+    module: &Module,
+    copy: &Path,
+) -> io::Result<u64> {
+    let (root, bytes) = (origin.root(), origin.read(module)?);
     let mut size = write_copy(&bytes, &module.build_id, shared, copy)?;
     // Without them there are fewer names in reports: no reason to complain.
     let mut keep = |companion: Companion| {

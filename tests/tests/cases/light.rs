@@ -17,7 +17,7 @@ use std::process::Output;
 const THREADED: [&str; 6] = ["pigz", "xz", "node", "java", "zstd", "sort"];
 
 /// What each of these shells and interpreters does is one kind of what the table of real programs does not have.
-const SCRIPTS: [(&str, &[&str]); 14] = [
+const SCRIPTS: [(&str, &[&str]); 15] = [
     ("forks", &["/bin/bash", "-c", "for i in 1 2 3; do (echo $i; exit $i) | cat; done; /bin/echo end; exit 3"]),
     (
         "redirected",
@@ -82,6 +82,7 @@ const SCRIPTS: [(&str, &[&str]); 14] = [
             "import tempfile,os; f=tempfile.NamedTemporaryFile(); f.write(b'x'*100000); f.flush(); print(os.stat(f.name).st_size)",
         ],
     ),
+    ("large", &["/bin/dd", "if=/dev/zero", "of=/dev/null", "bs=8M", "count=20", "status=none"]),
     ("own-name", &["/bin/sh", "-c", "readlink /proc/self/exe; cat /proc/self/comm"]),
     (
         "maps-a-file",
@@ -185,6 +186,42 @@ fn own(name: &str, arguments: &[&str]) -> Result<()> {
     workshop.done()
 }
 
+/// A packed light log is made into a log beside it, of its own files alone; what is packed of that is an ordinary one.
+fn packed() -> Result<()> {
+    let workshop = Workshop::new("light-packed")?;
+    // Programs whose originals are gone by then, one of which fails.
+    let folder = workshop.folder("recorded")?;
+    let script = "cp /bin/ls own-ls; cp /bin/cat own-cat; ./own-ls own-ls; ./own-cat none; rm own-ls own-cat; exit 3";
+    let job = Job::new(&folder, ["/bin/bash", "-c", script]);
+    let (log, packed) = (workshop.path.join("log"), workshop.path.join("packed"));
+    let mut output = run(&mut job.recorded(&log, &["--light"])?)?;
+    let messages = take_messages(&mut output);
+    ensure!(messages.is_empty(), "{messages}");
+    let pack = |from: &Path, to: &Path| -> Result<()> {
+        must_pass(&["pack", "-o", to.to_str().context("a path")?], from).map(drop)
+    };
+    pack(&log, &packed)?;
+    let processes =
+        fs::read_dir(&log)?.flatten().filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"p"));
+    ensure!(processes.count() == 0, "packing has expanded something");
+    fs::remove_dir_all(&log)?;
+    let listed = String::from_utf8(must_pass(&["ps"], &packed)?.stdout)?;
+    ensure!(listed.contains("exit status 3") && listed.contains("./own-cat none"), "{listed}");
+    let told = String::from_utf8(must_pass(&["why"], &packed)?.stdout)?;
+    ensure!(told.contains("A process that it had started failed before it") && told.contains("own-cat"), "{told}");
+    let beside = workshop.path.join("packed.expanded");
+    must_pass(&["expand"], &packed)?;
+    verify_log(&beside, &output)?;
+    // What names a function of the program comes from the copy of its file.
+    let functions = String::from_utf8(must_pass(&["stats", "-p", "own-cat"], &packed)?.stdout)?;
+    ensure!(functions.contains("own-cat"), "{functions}");
+    let again = workshop.path.join("again");
+    pack(&beside, &again)?;
+    must_pass(&["replay"], &again)?;
+    ensure!(!workshop.path.join("again.expanded").exists(), "an ordinary log is not made again");
+    workshop.done()
+}
+
 /// The tests.
 ///
 /// # Errors
@@ -200,6 +237,7 @@ pub fn trials() -> Result<Vec<Trial>> {
         }
     }
     let mut trials = one_of(3, programs);
+    trials.push(Trial::test("packed", || packed().map_err(|e| Failed::from(format!("{e:?}")))));
     trials.push(Trial::test("one-process", || one_process().map_err(|e| Failed::from(format!("{e:?}")))));
     for (name, program, arguments) in [
         ("storm", "storm", &["300"][..]),

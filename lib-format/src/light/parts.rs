@@ -1,0 +1,259 @@
+//! A light log lies in parts: files of limited size, of which those that are full, or whose process is over, may be compressed (zstd, `.zst` behind the name).
+
+use super::layout as l;
+use super::{Header, LIGHT_FOLDER};
+use crate::types::{Pid, ProcessId};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// How a compressed part's name ends.
+const COMPRESSED: &str = ".zst";
+/// Most bytes of a part: a record has no more, whatever a stranger's file says.
+const MOST: u64 = 1 << 30;
+/// How hard parts are compressed: the recorded program may run meanwhile.
+const LEVEL: i32 = 1;
+
+/// The light log of a program of a process.
+#[derive(Clone, Debug)]
+pub struct Parts {
+    /// What the header of its first part says.
+    pub header: Header,
+    /// Its files, in their order.
+    pub paths: Vec<PathBuf>,
+}
+
+/// Whether this is the name of a compressed part.
+#[must_use]
+pub fn is_compressed(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().ends_with(COMPRESSED.as_bytes())
+}
+
+/// The process and the part that a file's name says: `p<pid>.<program>`, then `.<part>` from the second one on.
+fn parse(name: &str) -> Option<(ProcessId, u64)> {
+    let mut numbers = name.strip_prefix('p')?.trim_end_matches(COMPRESSED).splitn(3, '.');
+    let (pid, program) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
+    let part = numbers.next().map_or(Ok(0), str::parse).ok()?;
+    Some((ProcessId { pid: Pid(pid), program }, part))
+}
+
+fn invalid(what: impl std::error::Error + Send + Sync + 'static) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+/// The bytes of a part that are in use, and its header.
+fn read(path: &Path) -> io::Result<(Header, Vec<u8>)> {
+    let (file, mut head) = (File::open(path)?, vec![0; l::HEADER]);
+    let len = if is_compressed(path) { MOST } else { file.metadata()?.len() };
+    let mut from: Box<dyn Read> =
+        if is_compressed(path) { Box::new(zstd::Decoder::new(file)?) } else { Box::new(file) };
+    from.read_exact(&mut head)?;
+    let header = Header::read(&head, len).map_err(invalid)?;
+    from.take((header.used - l::HEADER) as u64).read_to_end(&mut head)?;
+    if head.len() < header.used {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok((header, head))
+}
+
+/// The files of all parts.
+fn find(log: &Path) -> io::Result<BTreeMap<ProcessId, BTreeMap<u64, PathBuf>>> {
+    let mut found: BTreeMap<ProcessId, BTreeMap<u64, PathBuf>> = BTreeMap::new();
+    for entry in fs::read_dir(log.join(LIGHT_FOLDER))? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let Some((process, part)) = name.to_str().and_then(parse) else { continue };
+        let parts = found.entry(process).or_default();
+        // What is being compressed is there twice for a moment.
+        if entry.file_type()?.is_file() && (!is_compressed(&entry.path()) || !parts.contains_key(&part)) {
+            parts.insert(part, entry.path());
+        }
+    }
+    Ok(found)
+}
+
+/// Compresses the parts that are full, behind which another one has begun.
+///
+/// # Errors
+/// The folder, or a part, cannot be read or written.
+pub fn compress_full(log: &Path) -> io::Result<()> {
+    for parts in find(log)?.into_values().filter(|parts| parts.len() > 1) {
+        let full = parts
+            .iter()
+            .zip(parts.keys().skip(1))
+            .filter(|((part, path), next)| *part + 1 == **next && !is_compressed(path));
+        full.map(|((_, path), _)| path).try_for_each(|path| compress(path))?;
+    }
+    Ok(())
+}
+
+impl Parts {
+    /// All light logs of a log, in the order in which the processes began. What has no header of a light log is none.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn all(log: &Path) -> io::Result<Vec<Self>> {
+        let mut logs: Vec<Self> = find(log)?
+            .into_values()
+            .filter_map(|parts| {
+                let consecutive = parts.into_iter().enumerate().take_while(|(at, (part, _))| *at as u64 == *part);
+                let paths: Vec<PathBuf> = consecutive.map(|(_, (_, path))| path).collect();
+                let header = head(paths.first()?).ok()?;
+                Some(Self { header, paths })
+            })
+            .collect();
+        logs.sort_by_key(|log| (log.header.began, log.header.process));
+        Ok(logs)
+    }
+
+    /// Hands over the parts' bytes, headers and all. What the header of another process or part has is no part of it.
+    ///
+    /// # Errors
+    /// A part cannot be read, or is damaged.
+    pub fn each(&self, mut see: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        for (number, path) in self.paths.iter().enumerate() {
+            let (header, bytes) = read(path)?;
+            if header.process != self.header.process || header.part != number as u64 {
+                let what = super::Damaged { at: l::PART_NUMBER, what: "this is no part of the process's log" };
+                return Err(invalid(what));
+            }
+            see(&bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Writes it as one file, as if it had one part.
+    ///
+    /// # Errors
+    /// As [`Self::each`]; or the file cannot be written.
+    pub fn join(&self, to: &Path) -> io::Result<()> {
+        if let [only] = &*self.paths
+            && !is_compressed(only)
+            && fs::hard_link(only, to).is_ok()
+        {
+            return Ok(());
+        }
+        let file = File::create(to)?;
+        let mut out = io::BufWriter::new(&file);
+        let mut used = 0;
+        self.each(|bytes| {
+            let part = if used == 0 { bytes } else { &bytes[l::HEADER..] };
+            used += part.len() as u64;
+            out.write_all(part)
+        })?;
+        out.flush()?;
+        drop(out);
+        std::os::unix::fs::FileExt::write_all_at(&file, &used.to_le_bytes(), l::USED as u64)
+    }
+
+    /// Bytes of its files.
+    ///
+    /// # Errors
+    /// There is no such file any more.
+    pub fn size(&self) -> io::Result<u64> {
+        self.paths.iter().map(|path| Ok(fs::metadata(path)?.len())).sum()
+    }
+}
+
+/// The header of a part.
+fn head(path: &Path) -> io::Result<Header> {
+    let file = File::open(path)?;
+    let mut bytes = vec![0; l::HEADER];
+    if is_compressed(path) {
+        zstd::Decoder::new(file)?.read_exact(&mut bytes)?;
+        return Header::read(&bytes, MOST).map_err(invalid);
+    }
+    let len = file.metadata()?.len();
+    (&file).read_exact(&mut bytes)?;
+    Header::read(&bytes, len).map_err(invalid)
+}
+
+/// How many bytes of a part, which is not compressed, are in use.
+///
+/// # Errors
+/// It cannot be read, or is none.
+pub fn part_in_use(path: &Path) -> io::Result<u64> {
+    head(path).map(|header| header.used as u64)
+}
+
+/// Compresses a part that nobody writes to any more.
+///
+/// # Errors
+/// It cannot be read, or the disk is full; the part is there as before.
+pub fn compress(path: &Path) -> io::Result<()> {
+    let (_, bytes) = read(path)?;
+    let name = |end: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(end);
+        PathBuf::from(name)
+    };
+    // Only what is whole gets the name of a part.
+    let (new, whole) = (name(".new"), name(COMPRESSED));
+    let written = File::create(&new).and_then(|file| {
+        zstd::stream::copy_encode(&*bytes, &file, LEVEL)?;
+        fs::rename(&new, &whole)
+    });
+    match written {
+        Ok(()) => fs::remove_file(path),
+        Err(error) => {
+            let _ = fs::remove_file(&new);
+            Err(error)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(folder: &Path, name: &str, part: u64, records: &[u8]) -> PathBuf {
+        let mut bytes = vec![0; l::HEADER];
+        let mut put = |at: usize, word: u64| bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
+        put(0, l::MAGIC);
+        put(l::PROCESS, 7);
+        put(l::USED, (l::HEADER + records.len()) as u64);
+        put(l::PART_NUMBER, part);
+        bytes.extend_from_slice(records);
+        // Behind what is in use, there may be room.
+        bytes.extend_from_slice(&[0; 100]);
+        let path = folder.join(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    }
+
+    #[test]
+    fn parts_are_joined_in_their_order_whether_compressed_or_not() {
+        let log = tempfile::tempdir().unwrap();
+        let folder = log.path().join(LIGHT_FOLDER);
+        fs::create_dir(&folder).unwrap();
+        let first = write(&folder, "p7.0", 0, &[1; 8]);
+        for (part, byte) in (1..12).zip(2..) {
+            write(&folder, &format!("p7.0.{part}"), part, &[byte; 8]);
+        }
+        // Behind a part that is not there, nobody knows what was before.
+        write(&folder, "p7.0.13", 13, &[99; 8]);
+        compress(&first).unwrap();
+        compress(&folder.join("p7.0.5")).unwrap();
+        assert!(!first.exists());
+        let [own] = &*Parts::all(log.path()).unwrap() else { panic!("one log") };
+        assert_eq!(own.paths.len(), 12);
+        own.join(&log.path().join("joined")).unwrap();
+        let joined = fs::read(log.path().join("joined")).unwrap();
+        let header = Header::read(&joined, joined.len() as u64).unwrap();
+        assert_eq!(header.used, joined.len());
+        let expected: Vec<u8> = (1..=12).flat_map(|byte| [byte; 8]).collect();
+        assert_eq!(joined[l::HEADER..], expected);
+    }
+
+    #[test]
+    fn a_part_of_another_log_is_an_error() {
+        let log = tempfile::tempdir().unwrap();
+        let folder = log.path().join(LIGHT_FOLDER);
+        fs::create_dir(&folder).unwrap();
+        write(&folder, "p7.0", 0, &[1; 8]);
+        write(&folder, "p7.0.1", 2, &[2; 8]);
+        let [own] = &*Parts::all(log.path()).unwrap() else { panic!("one log") };
+        assert_eq!(own.join(&log.path().join("joined")).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+}
