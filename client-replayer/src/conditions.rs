@@ -8,6 +8,7 @@ use crate::engine::{Engine, Trouble};
 use crate::expression::{self, Subject};
 use crate::light;
 use crate::memory::Memory;
+use crate::ranges::Ranges;
 use crate::site::{AccessId, AddressId};
 use bugnet_format::control::{Conditions, Event, Hit, Hits, Leaving, MAX_CONDITIONS, Stop, Target, WatchedRange};
 use bugnet_format::record::{Placed, Record, SignalStep};
@@ -18,6 +19,8 @@ use hashbrown::HashSet;
 pub struct Watching {
     conditions: Conditions,
     addresses: HashSet<u64>,
+    /// All that is watched of memory: most accesses meet none of it.
+    watched: Ranges,
     mode: Mode,
     /// Where the run began: the conditions of this instruction have been met.
     start: (usize, u64),
@@ -92,6 +95,9 @@ impl Watching {
 
     /// The first watched range that an access meets.
     fn meets(&self, addr: u64, len: u64, counts: impl Fn(&WatchedRange) -> bool) -> Option<u32> {
+        if !self.watched.touches(addr, len) {
+            return None;
+        }
         let overlaps = |range: &WatchedRange| overlap(range, addr, len).is_some();
         let found = self.conditions.ranges.iter().position(|range| counts(range) && overlaps(range))?;
         Some(found as u32)
@@ -111,7 +117,9 @@ impl Watching {
 
     /// The watched ranges that an instruction may change, each with what it writes.
     fn may_change(&self) -> impl Iterator<Item = (WatchedRange, Event)> {
-        let ranges = self.conditions.ranges.iter().enumerate().filter(|(_, range)| range.writes && range.changes);
+        let is_met = self.accesses.writes.iter().any(|(addr, len)| self.watched.touches(*addr, *len));
+        let all = if is_met { &*self.conditions.ranges } else { &[] };
+        let ranges = all.iter().enumerate().filter(|(_, range)| range.writes && range.changes);
         ranges.filter_map(|(number, range)| {
             let overlaps = |(addr, len): &&(u64, u64)| overlap(range, *addr, *len).is_some();
             let &(addr, len) = self.accesses.writes.iter().find(overlaps)?;
@@ -153,6 +161,9 @@ impl Engine {
         }
         let left = self.watching.conditions.leaving;
         let addresses: HashSet<u64> = conditions.addresses.iter().copied().collect();
+        let mut watched = Ranges::default();
+        conditions.ranges.iter().for_each(|range| watched.add(range.addr, range.len));
+        self.watching.watched = watched;
         let changed: Vec<u64> = self.watching.addresses.symmetric_difference(&addresses).copied().collect();
         (self.watching.addresses, self.watching.conditions) = (addresses, conditions);
         // Whether accesses are watched is looked at when a run begins.

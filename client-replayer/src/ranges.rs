@@ -78,6 +78,11 @@ impl Ranges {
         self.ends.range(..=at).next_back().is_some_and(|(_, end)| at < *end)
     }
 
+    /// Whether any of `len` bytes from `at` on is in it.
+    pub fn touches(&self, at: u64, len: u64) -> bool {
+        self.ends.range(..at.saturating_add(len)).next_back().is_some_and(|(_, end)| at < *end)
+    }
+
     /// Which of the 64 bytes from an address on are in it, a bit each.
     pub fn bits(&self, at: u64) -> u64 {
         let behind = at.saturating_add(64);
@@ -111,6 +116,9 @@ mod tests {
         assert_eq!(ranges.iter().collect::<Vec<_>>(), [(10, 2), (15, 9), (32, 8)]);
         assert_eq!(ranges.bits(8), 0b11 << 2 | 0x1ff << 7 | 0xff << 24);
         assert_eq!((ranges.bits(40), ranges.bits(0) >> 10 & 0b111, ranges.bits(u64::MAX)), (0, 0b011, 0));
+        let touched: Vec<u64> = (0..45).filter(|at| ranges.touches(*at, 2)).collect();
+        let expected: Vec<u64> = (0..45).filter(|at| ranges.contains(*at) || ranges.contains(at + 1)).collect();
+        assert_eq!(touched, expected);
         ranges.remove(0, u64::MAX);
         assert_eq!(ranges.iter().count(), 0);
     }

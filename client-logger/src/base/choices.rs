@@ -8,6 +8,7 @@
 use crate::base::descriptors::{How, OwnFile};
 use crate::base::options;
 use bugnet_format::types::ProcessId;
+use hashbrown::HashSet;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -70,9 +71,26 @@ pub struct Seen {
     pub found: Vec<u64>,
     /// What looks nearly like the next one: positions, and lines that differ.
     candidates: Vec<(u64, u32)>,
+    /// Lines of memory that differed at a moment before: what nobody reads stays there, as what XSAVE left in a stack's dead part. They tell nothing.
+    noise: HashSet<u64>,
 }
 
 impl Seen {
+    /// Whether a line of memory tells nothing.
+    pub fn is_noise(&self, line: u64) -> bool {
+        self.noise.contains(&line)
+    }
+
+    /// These lines differ at a moment.
+    pub fn learn(&mut self, lines: Vec<u64>) {
+        /// Most such lines: where there are more, something else is wrong.
+        const MOST: usize = 256;
+        self.noise.extend(lines);
+        if self.noise.len() > MOST {
+            self.noise.clear();
+        }
+    }
+
     /// A position looks like the next moment but for so many lines. The best are kept, of equals the last.
     pub fn add(&mut self, position: u64, lines: u32) {
         self.candidates.push((position, lines));

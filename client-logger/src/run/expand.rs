@@ -315,16 +315,25 @@ pub fn ended(thread: &mut Thread, position: u64, regs: RegisterFile) -> ! {
 
 /// Whether a position with a moment's registers is that moment.
 fn is_it(sought: &mut Sought, seen: &mut Seen, position: u64) -> bool {
+    let differs = |seen: &Seen, at: u64, digest: u32| !seen.is_noise(at) && !has(at, digest);
     match &sought.choice {
-        Choice::Take(chosen) => *chosen == position,
+        Choice::Take(chosen) => {
+            let is_it = *chosen == position;
+            if is_it {
+                let others = sought.lines.iter().filter(|(at, digest)| differs(seen, *at, *digest));
+                let others: Vec<u64> = others.map(|(at, _)| *at).collect();
+                seen.learn(others);
+            }
+            is_it
+        }
         Choice::Not(not) if not.contains(&position) => false,
         Choice::First | Choice::Not(_) => {
-            let other = sought.lines.iter().position(|(at, digest)| !has(*at, *digest));
+            let other = sought.lines.iter().position(|(at, digest)| differs(seen, *at, *digest));
             // Where one candidate differs, so does the next one, as a rule: it is looked at first.
             other.inspect(|other| sought.lines.swap(0, *other)).is_none()
         }
         Choice::Survey => {
-            let others = sought.lines.iter().filter(|(at, digest)| !has(*at, *digest));
+            let others = sought.lines.iter().filter(|(at, digest)| differs(seen, *at, *digest));
             let others = others.take(choices::MOST_LINES as usize + 1).count() as u32;
             if others <= choices::MOST_LINES {
                 seen.add(position, others);

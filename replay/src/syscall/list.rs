@@ -178,6 +178,7 @@ pub(super) fn calls_of(log: &Log, thread: ThreadId, interval: IntervalNo) -> Res
 pub fn list(log: &Log, cursor: &mut Cursor<'_>, wanted: &Wanted, each: &mut Each<'_>) -> Result<()> {
     crate::location::check_thread(cursor, wanted.thread)?;
     let symbols = Symbolizer::new(log, cursor.pid())?;
+    cursor.look_no_further();
     let mut run = Run { log, cursor, symbols, wanted, intervals: HashMap::new(), pending: VecDeque::new() };
     run.all(each)
 }
@@ -302,13 +303,18 @@ impl Run<'_, '_> {
                     false
                 }
                 Stopped::Condition(Event::Access { addr, len, write, .. }) => {
-                    self.accessed(write.then_some((addr, len)))?;
+                    if write {
+                        self.lose(addr, len);
+                    } else {
+                        self.learn(addr, len)?;
+                    }
                     false
                 }
-                Stopped::Condition(_) => {
-                    self.accessed(None)?;
+                Stopped::Condition(Event::Outside { addr, len, .. }) => {
+                    self.learn(addr, len)?;
                     false
                 }
+                Stopped::Condition(_) => false,
                 Stopped::Interrupted => return Err(ReplayError::OutOfRange("it was interrupted".into())),
                 Stopped::There | Stopped::Start | Stopped::End => true,
             };
@@ -384,8 +390,10 @@ impl Run<'_, '_> {
             // Behind the call, what it may have written is not known any more.
             self.cursor.pass()?;
         }
+        let written: Vec<(u64, u64)> =
+            captured.after.iter().map(|after| (after.addr, after.bytes.len() as u64)).collect();
         self.pending.push_back(Pending { place, time, call, captured, later: 0, is_over: false });
-        self.accessed(None)
+        written.into_iter().try_for_each(|(addr, len)| self.learn(addr, len))
     }
 
     fn recorded(&mut self, place: Place) -> Result<Option<Recorded>> {
@@ -408,17 +416,18 @@ impl Run<'_, '_> {
         }
     }
 
-    /// Memory was accessed: by a write to this range, or by reads.
-    fn accessed(&mut self, write: Option<(u64, u64)>) -> Result<()> {
-        if let Some((addr, len)) = write {
-            self.lose(addr, len);
-        }
+    /// These bytes were read, or brought: what is known of them is what calls have left there.
+    fn learn(&mut self, addr: u64, len: u64) -> Result<()> {
         let Self { cursor, pending, .. } = self;
+        let end = addr.saturating_add(len);
         for after in pending.iter_mut().filter(|one| !one.is_over).flat_map(|one| &mut one.captured.after) {
             let Some((first, last)) = after.open() else { continue };
-            let found = cursor.read_known(Addr(after.addr + first as u64), (last - first + 1) as u64)?;
-            for (number, byte) in found.into_iter().enumerate() {
-                let number = first + number;
+            let (start, last) = ((after.addr + first as u64).max(addr), (after.addr + last as u64 + 1).min(end));
+            if start >= last {
+                continue;
+            }
+            for (at, byte) in (start..).zip(cursor.read_known(Addr(start), last - start)?) {
+                let number = (at - after.addr) as usize;
                 if after.bytes[number].is_none() && !after.lost[number] {
                     after.bytes[number] = byte;
                 }

@@ -8,6 +8,7 @@ mod databases;
 mod differing;
 mod ended_by_people;
 mod everyday;
+mod kernel_writes;
 mod killed_waiting;
 mod light;
 mod memcheck;
@@ -31,7 +32,7 @@ use libtest_mimic::{Arguments, Trial};
 /// The tests of a kind.
 type Trials = fn() -> Result<Vec<Trial>>;
 
-const KINDS: [(&str, Trials); 23] = [
+const KINDS: [(&str, Trials); 24] = [
     ("asm_cases", asm_cases::trials),
     ("book", book::trials),
     ("children", children::trials),
@@ -39,6 +40,7 @@ const KINDS: [(&str, Trials); 23] = [
     ("differing", differing::trials),
     ("ended_by_people", ended_by_people::trials),
     ("everyday", everyday::trials),
+    ("kernel_writes", kernel_writes::trials),
     ("killed_waiting", killed_waiting::trials),
     ("light", light::trials),
     ("memcheck", memcheck::trials),
