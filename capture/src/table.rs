@@ -1,6 +1,6 @@
 //! What is known of system calls, made from the table that all of bugnet has (`build.rs`).
 
-use crate::kernel::Kernel;
+use crate::kernel::{self, Kernel};
 
 /// Where the bytes are that a call writes to its first argument, a descriptor.
 #[derive(Clone, Copy)]
@@ -33,18 +33,12 @@ pub fn of(number: u64) -> Option<&'static Call> {
     TABLE.binary_search_by_key(&number, |call| call.number.into()).ok().map(|at| &TABLE[at])
 }
 
+/// The last number of which anything is known.
+pub fn last() -> u64 {
+    TABLE.last().map_or(0, |call| call.number.into())
+}
+
 /// How many bytes an ioctl writes; none where that is not known.
 pub fn ioctl(command: u64) -> Option<u64> {
-    const OF_TERMINALS: core::ops::Range<u64> = 0x5401..0x5480;
-    let command = command & 0xffff_ffff;
-    if let Some((_, bytes)) = IOCTLS.iter().find(|(known, _)| *known == command) {
-        return Some(*bytes);
-    }
-    // Direction and size stand in the upper half of those made since terminals.
-    match command >> 30 {
-        0 if OF_TERMINALS.contains(&command) => Some(0),
-        0 => None,
-        1 => Some(0),
-        _ => Some(command >> 16 & 0x3fff),
-    }
+    kernel::ioctl(IOCTLS, command)
 }

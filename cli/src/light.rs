@@ -74,6 +74,15 @@ fn each_record(parts: &Parts, see: &mut dyn FnMut(Record<'_>)) -> io::Result<()>
     })
 }
 
+/// Whether a program that was executed has come to its first instruction.
+pub fn begins(parts: &Parts) -> bool {
+    let mut begins = false;
+    let first = Parts { header: parts.header, paths: parts.paths.iter().take(1).cloned().collect() };
+    // What is damaged is told where it is made.
+    let whole = each_record(&first, &mut |record| begins |= matches!(record, Record::Start { .. }));
+    begins || whole.is_err()
+}
+
 /// Where the files lie that a process had mapped, by their paths then.
 pub fn kept_files(log: &Path, parts: &Parts, kept: &mut Kept) -> io::Result<()> {
     let folder = log.join(LIGHT_FOLDER).join(LIGHT_FILES);

@@ -105,6 +105,22 @@ pub fn visit(
     }
 }
 
+/// How many bytes the kernel may write for a command of `ioctl`, of which these are known; none where that is not known. Direction and size stand in the upper half of
+/// commands made since those of terminals.
+pub fn ioctl(known: &[(u64, u64)], command: u64) -> Option<u64> {
+    const OF_TERMINALS: core::ops::Range<u64> = 0x5401..0x5480;
+    let command = command & 0xffff_ffff;
+    if let Some((_, bytes)) = known.iter().find(|(known, _)| *known == command) {
+        return Some(*bytes);
+    }
+    match command >> 30 {
+        0 if OF_TERMINALS.contains(&command) => Some(0),
+        0 => None,
+        1 => Some(0),
+        _ => Some(command >> 16 & 0x3fff),
+    }
+}
+
 /// Visits the buffers of a vector of `count`.
 pub fn vector(at: u64, count: u64, memory: &impl Memory, see: &mut impl FnMut(Buffer)) {
     for element in (0..count.min(MOST_BUFFERS)).map(|number| at.wrapping_add(number * BUFFER)) {

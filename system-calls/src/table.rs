@@ -295,6 +295,7 @@ pub static TABLE: &[SystemCall] = &[
     call(235, "utimes", &[Text, Pointer]).writes(&[]),
     unnamed(237, "mbind").writes(&[]),
     unnamed(238, "set_mempolicy").writes(&[]),
+    unnamed(239, "get_mempolicy").writes(&[(0, Kernel::Bytes(4)), (1, Kernel::Descriptors(2))]),
     unnamed(240, "mq_open").writes(&[]),
     unnamed(241, "mq_unlink").writes(&[]),
     unnamed(242, "mq_timedsend").writes(&[]),

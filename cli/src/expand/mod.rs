@@ -108,9 +108,21 @@ pub fn ensure(log: &Path, asked: Asked<'_>) -> Result<(), Failure> {
     if roots.is_empty() {
         return Ok(());
     }
+    let (roots, empty): (Vec<&Parts>, Vec<&Parts>) = roots.into_iter().partition(|one| light::begins(one));
+    for one in &empty {
+        complain(&format_args!(
+            "process {}: nothing of it was captured: it ended before its program began",
+            one.header.process
+        ));
+    }
     let made_before = |id: &ProcessId| made.contains(id) || roots.iter().any(|own| own.header.process == *id);
-    let is_rest = all.iter().all(|one| one.header.how == How::Forked || made_before(&one.header.process));
-    let made = made.into_iter().chain(expand(log, &all, &roots, is_rest)?);
+    let is_empty = |id: ProcessId| empty.iter().any(|one| one.header.process == id);
+    let is_rest = all.iter().all(|one| {
+        let id = one.header.process;
+        one.header.how == How::Forked || made_before(&id) || is_empty(id)
+    });
+    let expanded = if roots.is_empty() { Vec::new() } else { expand(log, &all, &roots, is_rest)? };
+    let made = made.into_iter().chain(empty.iter().map(|one| one.header.process)).chain(expanded);
     let text: String = made.map(|id| format!("{id}\n")).collect();
     fs::write(light.join(EXPANDED), text).map_err(system(&light))
 }

@@ -2,6 +2,7 @@
 //! compared with what it was before. Bytes that changed and that the table does not speak of fail the test: a light log would lack them.
 
 use anyhow::{Context, Result, bail, ensure};
+use bugnet_system_calls::kernel::ioctl;
 use bugnet_system_calls::written::written;
 use bugnet_system_calls::{IOCTLS, of};
 use bugnet_tests::bugnet::{Job, Workshop, source_tree};
@@ -153,7 +154,7 @@ fn unsaid(pid: Pid, at: &AtCall, result: i64, bytes: &mut u64) -> Result<Option<
     };
     let Some(call) = of(*number) else { return Ok(None) };
     let said = match *number {
-        16 => ioctl(args[1]).map(|bytes| vec![(args[2], bytes)]),
+        16 => ioctl(IOCTLS, args[1]).map(|bytes| vec![(args[2], bytes)]),
         _ => written(call, args, result, &word),
     };
     let Some(said) = said else { return Ok(None) };
@@ -164,20 +165,6 @@ fn unsaid(pid: Pid, at: &AtCall, result: i64, bytes: &mut u64) -> Result<Option<
         !(range.start..range.end).all(is_said)
     });
     Ok(Some(found))
-}
-
-fn ioctl(command: u64) -> Option<u64> {
-    const OF_TERMINALS: Range<u64> = 0x5401..0x5480;
-    let command = command & 0xffff_ffff;
-    if let Some((_, bytes)) = IOCTLS.iter().find(|(known, _)| *known == command) {
-        return Some(*bytes);
-    }
-    match command >> 30 {
-        0 if OF_TERMINALS.contains(&command) => Some(0),
-        0 => None,
-        1 => Some(0),
-        _ => Some(command >> 16 & 0x3fff),
-    }
 }
 
 /// Runs a program to its end, with all that it starts; returns what was written unsaid, and the calls of which the table knows nothing.

@@ -11,6 +11,7 @@ mod everyday;
 mod kernel_writes;
 mod killed_waiting;
 mod light;
+mod light_campaigns;
 mod memcheck;
 mod parallel_programs;
 mod patches;
@@ -32,7 +33,7 @@ use libtest_mimic::{Arguments, Trial};
 /// The tests of a kind.
 type Trials = fn() -> Result<Vec<Trial>>;
 
-const KINDS: [(&str, Trials); 24] = [
+const KINDS: [(&str, Trials); 25] = [
     ("asm_cases", asm_cases::trials),
     ("book", book::trials),
     ("children", children::trials),
@@ -43,6 +44,7 @@ const KINDS: [(&str, Trials); 24] = [
     ("kernel_writes", kernel_writes::trials),
     ("killed_waiting", killed_waiting::trials),
     ("light", light::trials),
+    ("light_campaigns", light_campaigns::trials),
     ("memcheck", memcheck::trials),
     ("parallel_programs", parallel_programs::trials),
     ("patches", patches::trials),
