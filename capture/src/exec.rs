@@ -11,6 +11,7 @@ use crate::state;
 use crate::streams;
 use crate::sys;
 use crate::text::{Text, say};
+use crate::trap;
 use core::fmt::Write;
 
 const EXECVEAT: u64 = 322;
@@ -52,8 +53,11 @@ fn native(number: u64, args: &[u64; 6], why: &str) -> i64 {
     let mark = log::mark();
     hide(u64::MAX, number, args);
     say(format_args!("a program is not recorded: {why}"));
+    // The kernel keeps this for the other program, unlike the same of CPUID.
+    trap::allow_tsc(true);
     // SAFETY: the program's own call.
     let result = unsafe { sys::call(number, *args) };
+    trap::allow_tsc(false);
     show();
     log::take_back(mark);
     result
@@ -141,6 +145,7 @@ fn execute(number: u64, args: &[u64; 6]) -> i64 {
         let file = file as u64;
         let elf = Elf::read(file);
         let changes = changes_rights(file);
+        let is_kept = changes || elf.as_ref().is_none_or(Elf::keep);
         let line = &mut room.lines[depth];
         line.fill(0);
         // SAFETY: room for so many bytes; this program's own descriptor.
@@ -150,6 +155,9 @@ fn execute(number: u64, args: &[u64; 6]) -> i64 {
         }
         if changes {
             return native(number, args, "it runs with other rights than its caller's");
+        }
+        if !is_kept {
+            return native(number, args, "the log has no room for its file");
         }
         if elf.is_some() {
             return run(room, first, envp, number, args);

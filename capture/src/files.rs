@@ -1,5 +1,6 @@
 //! Files that the program maps: the log keeps them as they are then, each once, by device, inode, size and time of change.
 
+use crate::log;
 use crate::state;
 use crate::sys;
 use crate::text::Text;
@@ -70,6 +71,10 @@ pub fn keep(file: u64, key: Key) -> bool {
     path.push(state::text(&state::get().folder));
     path.push(b"/light/");
     name(&mut path, key);
+    if size > log::limit() {
+        // SAFETY: a path that ends with a zero byte.
+        return unsafe { sys::call3(sys::ACCESS, path.address(), 0, 0) } == 0;
+    }
     let flags = sys::O_RDWR | sys::O_CREAT | sys::O_EXCL | sys::O_CLOEXEC;
     // SAFETY: a path that ends with a zero byte.
     let copy = unsafe { sys::call3(sys::OPEN, path.address(), flags, 0o600) };

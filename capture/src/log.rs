@@ -1,5 +1,6 @@
 //! The log: records in files, one after the other, that memory is shared with. `USED` in a file's header moves on when a record is whole.
 
+use crate::elf::PAGE;
 use crate::layout::{BEGAN, FROM, HEAD, HEADER, MAGIC, ORIGIN, PART, PART_NUMBER, PROCESS, USED};
 use crate::state;
 use crate::sys;
@@ -14,6 +15,9 @@ pub const AT: u64 = 0x1001_0000_0000;
 const FEW: u64 = 256 << 10;
 const MADV_RANDOM: u64 = 1;
 const EEXIST: i64 = -17;
+const EFBIG: i64 = -27;
+/// Bytes of the smallest first part.
+const LEAST: usize = 16 << 10;
 
 /// From which process this one came, and how.
 #[derive(Clone, Copy)]
@@ -67,7 +71,7 @@ pub fn begin(from: From) -> Result<(), i64> {
     state.log = Log { from, began: now[0] * 1_000_000_000 + now[1], ..Log::new() };
     for program in 0..u32::MAX {
         state.program = program;
-        match open(PART) {
+        match open(PART, LEAST) {
             Err(EEXIST) => {}
             other => {
                 state.full = false;
@@ -78,9 +82,22 @@ pub fn begin(from: From) -> Result<(), i64> {
     Err(EEXIST)
 }
 
-/// Makes the file of a part, with its header, at the log's address.
-fn open(size: usize) -> Result<(), i64> {
+/// Most bytes that a file may have: more, and the kernel sends a signal.
+pub fn limit() -> u64 {
+    const RLIMIT_FSIZE: u64 = 1;
+    let mut limits = [u64::MAX; 2];
+    // SAFETY: room for both of them.
+    unsafe { sys::call(sys::PRLIMIT, [0, RLIMIT_FSIZE, 0, limits.as_mut_ptr() as u64, 0, 0]) };
+    limits[0]
+}
+
+/// Makes the file of a part, with its header, at the log's address: of a size, or of what files may have, but no less than `least`.
+fn open(size: usize, least: usize) -> Result<(), i64> {
     let state = state::get();
+    let size = (size as u64).min(limit() & !(PAGE - 1)) as usize;
+    if size < least {
+        return Err(EFBIG);
+    }
     let Log { part, from, began, .. } = state.log;
     let mut path = Text::<1200>::new();
     path.push(state::text(&state.folder));
@@ -128,7 +145,8 @@ fn go_on(most: usize) -> bool {
     let log = &mut state::get().log;
     log.part += 1;
     log.before += (log.used - HEADER) as u64;
-    let is_open = open(PART.max((HEADER + most).next_multiple_of(crate::elf::PAGE as usize))).is_ok();
+    let least = HEADER + most;
+    let is_open = open(PART.max(least.next_multiple_of(PAGE as usize)), least).is_ok();
     if !is_open {
         state::get().log = before;
     }
@@ -209,7 +227,7 @@ impl Record {
 
 /// Where a few short records would begin that may be taken back: they are all in one part.
 pub fn mark() -> usize {
-    const ROOM: usize = 1 << 20;
+    const ROOM: usize = 4096;
     let log = &state::get().log;
     if log.used + ROOM > log.size && !state::get().full {
         go_on(ROOM);

@@ -11,9 +11,7 @@ use crate::find_log::{find_log, find_log_asked};
 use crate::light::{self, Light};
 use crate::terminal::progress;
 use bugnet_format::folder::{META_FILE, Module, Recording};
-use bugnet_format::light::{
-    How, LIGHT_FILES, LIGHT_FOLDER, Parts, compress, compress_full, is_compressed, part_in_use,
-};
+use bugnet_format::light::{How, LIGHT_FILES, LIGHT_FOLDER, Parts, is_compressed, part_in_use};
 use bugnet_format::source::Source;
 use bugnet_format::types::ProcessId;
 use bugnet_replay::symbols::{Kept, pack_kept_elf};
@@ -39,25 +37,16 @@ pub struct Totals {
     pub bytes: u64,
 }
 
-/// Puts light logs in order whose processes are over: cuts off what they do not use, and compresses large ones.
+/// Puts light logs in order whose processes are over: cuts off what they do not use.
 pub fn shrink(log: &Path) -> io::Result<Totals> {
-    /// Bytes from which on that is worth its time.
-    const LARGE: u64 = 1 << 20;
     let mut totals = Totals { processes: 0, bytes: 0 };
-    compress_full(log)?;
     for parts in Parts::all(log)? {
         totals.processes += 1;
         // A process that goes on has the file mapped; the kernel would end it where it writes behind the end.
         let goes_on = Path::new("/proc").join(parts.header.process.pid.0.to_string()).exists();
         if let Some(last) = parts.paths.last().filter(|last| !goes_on && !is_compressed(last)) {
-            let used = part_in_use(last)?;
-            OpenOptions::new().write(true).open(last)?.set_len(used)?;
-            if used >= LARGE {
-                compress(last)?;
-            }
+            OpenOptions::new().write(true).open(last)?.set_len(part_in_use(last)?)?;
         }
-    }
-    for parts in Parts::all(log)? {
         totals.bytes += parts.size()?;
     }
     totals.bytes += light::size_of_files(log)?;

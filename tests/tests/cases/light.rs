@@ -17,7 +17,7 @@ use std::process::Output;
 const THREADED: [&str; 6] = ["pigz", "xz", "node", "java", "zstd", "sort"];
 
 /// What each of these shells and interpreters does is one kind of what the table of real programs does not have.
-const SCRIPTS: [(&str, &[&str]); 15] = [
+const SCRIPTS: [(&str, &[&str]); 16] = [
     ("forks", &["/bin/bash", "-c", "for i in 1 2 3; do (echo $i; exit $i) | cat; done; /bin/echo end; exit 3"]),
     (
         "redirected",
@@ -83,6 +83,7 @@ const SCRIPTS: [(&str, &[&str]); 15] = [
         ],
     ),
     ("large", &["/bin/dd", "if=/dev/zero", "of=/dev/null", "bs=8M", "count=20", "status=none"]),
+    ("no-files", &["/bin/bash", "-c", "ulimit -n 8; /bin/true; echo $?; /bin/cat /etc/hostname"]),
     ("own-name", &["/bin/sh", "-c", "readlink /proc/self/exe; cat /proc/self/comm"]),
     (
         "maps-a-file",
@@ -186,6 +187,24 @@ fn own(name: &str, arguments: &[&str]) -> Result<()> {
     workshop.done()
 }
 
+/// Where files may not be as large as a program is, that runs without being recorded, as it would alone; the log of the others has parts that are as small.
+fn small_files() -> Result<()> {
+    let workshop = Workshop::new("light-small-files")?;
+    let script = "ulimit -f 60; echo x >f; find /usr/include -name '*.h' | wc -l; for i in 1 2 3; do (exit $i); echo $?; done; echo {1..9000} | wc";
+    let job = Job::new(&workshop.folder("native")?, ["/bin/bash", "-c", script]);
+    let native = run(&mut job.native()?)?;
+    let recorded = Job { dir: workshop.folder("recorded")?, ..job.clone() };
+    let log = workshop.path.join("log");
+    let mut output = run(&mut recorded.recorded(&log, &["--light"])?)?;
+    let messages = take_messages(&mut output);
+    let is_known = |line: &str| line.ends_with("a program is not recorded: the log has no room for its file");
+    ensure!(!messages.is_empty() && messages.lines().all(is_known), "{messages}");
+    same_behaviour(&native, &output)?;
+    must_pass(&["expand"], &log)?;
+    must_pass(&["replay"], &log)?;
+    workshop.done()
+}
+
 /// A packed light log is made into a log beside it, of its own files alone; what is packed of that is an ordinary one.
 fn packed() -> Result<()> {
     let workshop = Workshop::new("light-packed")?;
@@ -237,6 +256,7 @@ pub fn trials() -> Result<Vec<Trial>> {
         }
     }
     let mut trials = one_of(3, programs);
+    trials.push(Trial::test("small-files", || small_files().map_err(|e| Failed::from(format!("{e:?}")))));
     trials.push(Trial::test("packed", || packed().map_err(|e| Failed::from(format!("{e:?}")))));
     trials.push(Trial::test("one-process", || one_process().map_err(|e| Failed::from(format!("{e:?}")))));
     for (name, program, arguments) in [

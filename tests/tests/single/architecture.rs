@@ -32,7 +32,17 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
         "bugnet",
         &["bugnet-analyses", "bugnet-debugger", "bugnet-format", "bugnet-handover", "bugnet-launch", "bugnet-replay"],
     ),
-    ("bugnet-tests", &["bugnet-analyses", "bugnet-events", "bugnet-format", "bugnet-replay", "bugnet-what-if"]),
+    (
+        "bugnet-tests",
+        &[
+            "bugnet-analyses",
+            "bugnet-events",
+            "bugnet-format",
+            "bugnet-replay",
+            "bugnet-system-calls",
+            "bugnet-what-if",
+        ],
+    ),
     ("spec-harness", &["bugnet-events", "bugnet-format", "bugnet-replay", "bugnet-tests"]),
 ];
 

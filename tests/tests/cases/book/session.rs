@@ -14,6 +14,28 @@ use std::process::{self, Stdio};
 const HOME: &str = "/home/anna";
 const PORT: &str = "7777";
 
+/// A command that records, with what it prints, as it is if it records lightly.
+pub(crate) fn lightly(command: &Command) -> Command {
+    const RECORD: &str = "bugnet record ";
+    if command.shell.starts_with("bugnet info") {
+        // It would say what was captured.
+        let expand = command.shell.replacen("info", "expand", 1);
+        return Command { shell: format!("{expand} 2>/dev/null; {}", command.shell), ..command.clone() };
+    }
+    if !command.shell.contains(RECORD) {
+        return command.clone();
+    }
+    let printed = |line: &String| match line.split_once(" instructions in ").and_then(|(_, rest)| rest.split_once(", "))
+    {
+        Some((_, rest)) if line.starts_with("bugnet: ") => Some(format!("bugnet: captured 1 process, {rest}")),
+        // It says how the log is made.
+        _ if line.starts_with("bugnet: next:") => None,
+        _ => Some(line.clone()),
+    };
+    let prints = command.prints.iter().filter_map(printed).collect();
+    Command { shell: command.shell.replacen(RECORD, "bugnet record --light ", 1), prints, ..command.clone() }
+}
+
 /// Runs the commands of the chapter called `name`.
 ///
 /// # Errors
