@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 # One line a crate: NAME VERSION LICENCE. Crates of this workspace have a path behind the version; build and
 # development dependencies and procedural macros are not part of what is distributed.
 crates=$($CARGO tree --locked --edges normal --target x86_64-unknown-linux-gnu --prefix none --format '{p}|{l}' \
-    -p bugnet -p bugnet-logger -p bugnet-replayer -p bugnet-replay-host |
+    -p bugnet -p bugnet-logger -p bugnet-replayer -p bugnet-replay-host -p bugnet-capture |
     sed 's/ (\*)//' | grep -v -e '^$' -e '(/' -e '(proc-macro)' | sed 's/ v\([^ |]*\)|/ \1 /' | sort -u)
 registry=$(echo "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/)
 

@@ -139,12 +139,17 @@ fn storm(name: &str, command: &str, rounds: usize) -> Result<()> {
     workshop.done()
 }
 
-/// The program that a `bugnet record` has started.
+/// The program that a `bugnet record` has started, which has come so far as to be captured: before that, there is nothing to be looked at.
 fn program_of(recorder: &Child) -> Result<Pid> {
     let (pid, until) = (recorder.id(), Instant::now() + Duration::from_secs(30));
     while Instant::now() < until {
         let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-        if let Some(child) = children.split_whitespace().next() {
+        let child = children.split_whitespace().next();
+        let is_captured = |child: &&str| {
+            let executed = fs::read_link(format!("/proc/{child}/exe"));
+            executed.is_ok_and(|path| path.file_name() == Some(OsStr::new("bugnet-capture")))
+        };
+        if let Some(child) = child.filter(is_captured) {
             return Ok(Pid::from_raw(child.parse()?));
         }
         sleep(Duration::from_millis(5));
