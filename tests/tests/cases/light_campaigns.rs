@@ -82,6 +82,9 @@ const WAITING: [&str; 10] = [
     "while :; do sleep 0.01; done",
 ];
 
+/// So long a program may go on behind a signal.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// What is said of a process of which nothing tells how it ended.
 const BY_SIGKILL: &str = "which SIGKILL ended";
 
@@ -172,6 +175,12 @@ fn killed(signal: Signal, kind: &str, commands: &[&str], rounds: usize) -> Resul
         sleep(Duration::from_millis(random.u64(1..400)));
         // It may have ended by itself; what it has started is killed behind it.
         let _ = kill(program, signal);
+        let until = Instant::now() + PATIENCE;
+        while recorder.try_wait()?.is_none() && Instant::now() < until {
+            sleep(Duration::from_millis(5));
+        }
+        // One that has a handler goes on, as `bc` behind Ctrl-C.
+        let _ = kill(program, Signal::SIGKILL);
         recorder.wait()?;
         let _ = killpg(Pid::from_raw(recorder.id().cast_signed()), Signal::SIGKILL);
         looked += look(&log).with_context(|| format!("{command}, in {}", log.display()))?;
