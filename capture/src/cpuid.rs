@@ -13,7 +13,7 @@
 
 use crate::elf::{Elf, PAGE, PF_X, PT_GNU_EH_FRAME};
 use crate::files::{self, Key};
-use crate::layout;
+use crate::layout::PLACES;
 use crate::reach::LINE;
 use crate::state;
 use crate::sys::{self, MAP_FIXED_NOREPLACE, MAP_PRIVATE, PROT_EXEC, PROT_READ, PROT_WRITE};
@@ -27,8 +27,6 @@ use core::ops::Range;
 /// The instruction, and what takes its place.
 const CPUID: [u8; 2] = [0x0f, 0xa2];
 pub const HIDDEN: [u8; 2] = [0xf4, 0x90];
-/// The folder in a light log where the places in files are kept as long as it is written.
-const FOLDER: &str = layout::PLACES;
 /// Most places in a process. What is more stays as it is.
 const MOST: usize = 4096;
 /// So far back decoding begins where no frame says where the function starts: within a few instructions, it finds into their order.
@@ -165,7 +163,7 @@ impl Found {
     fn of(&mut self, file: u64, key: Key) {
         let mut path = Text::<1200>::new();
         path.push(state::text(&state::get().folder));
-        let _ = write!(path, "/light/{FOLDER}/");
+        let _ = write!(path, "/light/{PLACES}/");
         files::name_in_folder(&mut path, key);
         if self.read(&path) {
             return;

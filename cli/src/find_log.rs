@@ -59,15 +59,19 @@ pub fn find_log_of(arg: &LogArg, process: &ProcessArg) -> Result<Source, Failure
     find_log_asked(arg, process.process.as_deref().map_or(Asked::All, Asked::Some))
 }
 
+/// The same, of which a light one stays as it is.
+pub fn find_log_as_it_is(arg: &LogArg) -> Result<Source, Failure> {
+    let path = find_in(arg.log.as_deref(), default_folder(|name| std::env::var_os(name)))?;
+    std::mem::forget(lock::using(&path));
+    open(&path, arg)
+}
+
 /// The same, of which a light one is made as far as is asked.
 pub fn find_log_asked(arg: &LogArg, asked: Asked<'_>) -> Result<Source, Failure> {
     let path = find_in(arg.log.as_deref(), default_folder(|name| std::env::var_os(name)))?;
     // Other than the path, the lock lasts as long as this process.
     std::mem::forget(lock::using(&path));
     let source = open(&path, arg)?;
-    if matches!(asked, Asked::Nothing) {
-        return Ok(source);
-    }
     let folder = if source.pack().is_some() { beside(&source, arg)? } else { Some(path) };
     let Some(folder) = folder else { return Ok(source) };
     crate::expand::ensure(&folder, asked)?;

@@ -25,11 +25,11 @@ pub fn most_likely<'a>(all: impl DoubleEndedIterator<Item = &'a Process> + Clone
 }
 
 /// The process that failed first, of those that one that failed has started, and they in turn: what failed behind it may have failed because of it.
-pub fn failed_first(all: &[&Process], id: ProcessId) -> Option<ProcessId> {
+pub fn failed_first(all: &[Process], id: ProcessId) -> Option<ProcessId> {
     let mut last = all.iter().find(|process| process.id == id && process.failed())?.id;
     // No longer than there are processes: a process id may be used again.
     for _ in all {
-        let is_child = |process: &&&Process| {
+        let is_child = |process: &&Process| {
             process.info.as_ref().is_some_and(|info| info.parent == last.pid.0) && process.id.pid != last.pid
         };
         match all.iter().find(|process| process.failed() && is_child(process)) {

@@ -70,9 +70,12 @@ pub fn why(args: &WhyArgs) -> Result<(), Failure> {
 
 /// Says which process failed first, if it was one that this one, which failed, had started.
 fn others(log: &Log, id: ProcessId, out: &mut impl Write) -> Result<(), Failure> {
-    let whole = tree::processes(log)?;
-    let light = if log.path().join(LIGHT_FOLDER).is_dir() { Some(Light::read(log.path())?) } else { None };
-    let all: Vec<&Process> = light.as_ref().map_or_else(|| whole.iter().collect(), |light| light.processes().collect());
+    // Of a light log, not all processes need be made.
+    let all: Vec<Process> = if log.path().join(LIGHT_FOLDER).is_dir() {
+        Light::read(log.path())?.processes().cloned().collect()
+    } else {
+        tree::processes(log)?
+    };
     let found = failed_first(&all, id).and_then(|first| all.iter().find(|process| process.id == first));
     if let Some(process) = found {
         let command = process.info.as_ref().map_or_else(String::new, |info| info.args.join(" "));

@@ -62,8 +62,6 @@ pub enum Asked<'a> {
     Some(&'a str),
     /// One: the last of those, or the one that a command takes by itself.
     One(Option<&'a str>),
-    /// None: what the light log has.
-    Nothing,
 }
 
 /// Makes the log of a light one, as far as it is needed and not made yet.
@@ -81,7 +79,6 @@ pub fn ensure(log: &Path, asked: Asked<'_>) -> Result<(), Failure> {
     let all = Parts::all(log).map_err(system(log))?;
     let made = made(log).map_err(system(&light))?;
     let chosen = match asked {
-        Asked::Nothing => return Ok(()),
         Asked::All => None,
         Asked::Some(name) => Some(Light::read(log)?.select(name)),
         Asked::One(name) => Some(Light::read(log)?.meant(name).into_iter().collect()),

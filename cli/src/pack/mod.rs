@@ -10,9 +10,8 @@ pub use unpack::{beside, unpack};
 
 use crate::args::PackArgs;
 use crate::ending::Ends;
-use crate::expand::Asked;
 use crate::failure::{Failure, complain};
-use crate::find_log::find_log_asked;
+use crate::find_log::{find_log, find_log_as_it_is};
 use crate::recordings::is_being_recorded;
 use bugnet_format::FormatError;
 use bugnet_format::folder::{ELF_FOLDER, Recording};
@@ -35,8 +34,7 @@ pub fn pack(args: &PackArgs) -> Result<(), Failure> {
         return Err(Failure::Usage(what));
     }
     // Which sources a log is about, the programs that were executed say: those of a light one have to be executed again.
-    let asked = if args.sources { Asked::All } else { Asked::Nothing };
-    let source = find_log_asked(&args.log, asked)?;
+    let source = if args.sources { find_log(&args.log)? } else { find_log_as_it_is(&args.log)? };
     if is_being_recorded(source.path()) {
         return Err(Failure::BeingRecorded(source.path().to_owned()));
     }

@@ -3,9 +3,8 @@
 use super::contents::{self, Contents, Place};
 use crate::args::{LogArg, UnpackArgs};
 use crate::ending::Ends;
-use crate::expand::Asked;
 use crate::failure::{Failure, complain};
-use crate::find_log::find_log_asked;
+use crate::find_log::find_log_as_it_is;
 use crate::record::{LogFolder, RecordError};
 use bugnet_format::FormatError;
 use bugnet_format::folder::{META_FILE, Recording};
@@ -20,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 /// Unpacks a log.
 pub fn unpack(args: &UnpackArgs) -> Result<(), Failure> {
-    let source = find_log_asked(&args.log, Asked::Nothing)?;
+    let source = find_log_as_it_is(&args.log)?;
     if source.pack().is_none() {
         // Where there is no log at all, this says so.
         let path = Recording::open_source(source.clone())?.path;
@@ -110,12 +109,13 @@ pub fn beside(source: &Source, arg: &LogArg) -> Result<Option<PathBuf>, Failure>
     }
     let _ = std::fs::remove_dir_all(&new);
     complain(&format_args!("this is a light log: what is made of it is kept in {}", folder.display()));
-    umask(Mode::RWXG | Mode::RWXO);
-    make_folder(&new).map_err(fail(&new))?;
-    let written = write_all(source, &new).and_then(|()| {
+    // What the command writes elsewhere gets what the user's mask lets it have.
+    let mask = umask(Mode::RWXG | Mode::RWXO);
+    let written = make_folder(&new).map_err(fail(&new)).and_then(|()| write_all(source, &new)).and_then(|()| {
         std::fs::write(new.join(PACKED_META), &meta).map_err(fail(&new))?;
         std::fs::rename(&new, &folder).map_err(fail(&folder))
     });
+    umask(mask);
     if written.is_err() {
         let _ = std::fs::remove_dir_all(&new);
     }

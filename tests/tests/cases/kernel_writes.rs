@@ -78,7 +78,7 @@ const OWN: [(&str, &str); 6] = [
 ];
 /// Calls that make or remove memory, or whose effects are another process's: mmap, munmap, brk, mremap, madvise, clone, fork, vfork, execve, exit,
 /// rt_sigreturn, shmat, exit_group, remap_file_pages, execveat, clone3.
-const OTHERWISE: [u64; 18] = [9, 11, 12, 15, 25, 28, 30, 56, 57, 58, 59, 60, 67, 216, 231, 322, 435, 158];
+const OTHERWISE: [u64; 17] = [9, 11, 12, 15, 25, 28, 30, 56, 57, 58, 59, 60, 67, 216, 231, 322, 435];
 /// More memory than this of a process is not compared.
 const MOST: u64 = 48 << 20;
 
