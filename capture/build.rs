@@ -1,9 +1,37 @@
 //! Links the capture program at a fixed address, without libc and without an interpreter, and makes its table of system calls.
 
+use bugnet_system_calls::{Arg, Shape, Size};
 use std::fmt::Write as _;
 
 /// Where the program lies: Linux places nothing here by itself, and neither do sanitizers.
 const ADDRESS: &str = "0x100000000000";
+
+/// What is kept of what an argument points at, as `capture/src/table.rs` has it.
+fn taken(arg: &Arg) -> Option<String> {
+    let shape = match arg {
+        Arg::Text => return Some("Text".to_owned()),
+        Arg::Out(Shape::Iovecs(count)) => return Some(format!("Vector({count}, false)")),
+        Arg::In(shape) | Arg::InOut(shape) => shape,
+        _ => return None,
+    };
+    let bytes = |bytes: u64| Some(format!("Bytes({bytes})"));
+    match *shape {
+        Shape::Bytes(Size::Fixed(size)) => {
+            Some(format!("Bytes(if {size} < Taken::SHOWN {{ {size} }} else {{ Taken::SHOWN }})"))
+        }
+        Shape::Bytes(Size::OfArg(arg)) => Some(format!("Arg({arg}, 1, Taken::SHOWN)")),
+        Shape::SocketAddress(Size::OfArg(arg)) => Some(format!("Arg({arg}, 1, 128)")),
+        Shape::PollFds(count) => Some(format!("Arg({count}, 8, 64)")),
+        Shape::Iovecs(count) => Some(format!("Vector({count}, true)")),
+        Shape::Timespec | Shape::Timeval | Shape::Rlimit => bytes(16),
+        Shape::Sigaction => bytes(32),
+        Shape::Signals => bytes(8),
+        Shape::EpollEvent => bytes(12),
+        Shape::Words(count) => bytes(4 * count),
+        // What is not shown, or what the call writes.
+        _ => None,
+    }
+}
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
@@ -18,10 +46,12 @@ fn main() {
             .map(|writes| writes.iter().map(|(arg, size)| format!("({arg}, Kernel::{size:?}),")).collect::<String>());
         let writes = writes.map_or("None".to_owned(), |writes| format!("Some(&[{writes}])"));
         let sends = call.sends.map_or("None".to_owned(), |sends| format!("Some(Sent::{sends:?})"));
+        let takes = call.args.unwrap_or_default().iter().enumerate();
+        let takes: String = takes.filter_map(|(at, arg)| Some(format!("({at}, Taken::{}),", taken(arg)?))).collect();
         let (number, last, waits) = (call.number, call.writes_last, call.waits.is_some());
         let _ = writeln!(
             table,
-            "    Call {{ number: {number}, writes: {writes}, writes_last: {last}, waits: {waits}, sends: {sends} }},"
+            "    Call {{ number: {number}, writes: {writes}, writes_last: {last}, waits: {waits}, sends: {sends}, takes: &[{takes}] }},"
         );
     }
     table.push(']');

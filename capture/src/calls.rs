@@ -7,14 +7,15 @@ use crate::exec;
 use crate::files::{self, Kind};
 use crate::fork;
 use crate::hot;
-use crate::kernel::{self, Kernel};
+use crate::kernel::{self, Buffer, Kernel};
 use crate::layout::{self, CALL, END, EXITS, FILE, MADE_AGAIN};
 use crate::log::{self, Record};
 use crate::signals::{self, Context};
 use crate::state;
 use crate::streams;
 use crate::sys::{self, EFAULT, ENOSYS, MAP_ANONYMOUS, MAP_SHARED};
-use crate::table::{self, Call, Sent};
+use crate::table::{self, Call};
+use crate::taken;
 
 /// Bytes of the instruction that makes a call.
 pub const BYTES: u64 = 2;
@@ -144,9 +145,8 @@ fn exit(number: u64, args: &[u64; 6]) {
     if state.lent > 0 {
         // A child of vfork ends, and its parent goes on with the log.
         note_made(number, args, 0);
-    } else if let Some(mut record) = Record::begin(END, EXITS, 8) {
-        record.word(args[0]);
-        record.end();
+    } else {
+        note_unfinished(EXITS, &args[..1], number, args);
     }
     // SAFETY: ends the process.
     unsafe { sys::call(number, *args) };
@@ -298,7 +298,6 @@ pub fn note_made(number: u64, args: &[u64; 6], result: i64) {
     let call = table::of(number);
     let writes = call.and_then(|call| call.writes).unwrap_or_default();
     let silent = result == MADE_AGAIN || result < 0 && result != -EFAULT && call.is_some_and(|call| call.writes_last);
-    let mut total = 10 * 8;
     let all = |see: &mut dyn FnMut(u64, u64)| {
         if silent {
             return;
@@ -316,20 +315,46 @@ pub fn note_made(number: u64, args: &[u64; 6], result: i64) {
         }
         fork::written(number, args, result, &mut *see);
     };
-    all(&mut |_, len| total += 24 + len.min(MOST as u64).next_multiple_of(8) as usize);
-    let Some(mut record) = Record::begin(CALL, 0, total) else {
+    let stream = call.filter(|call| call.sends.is_some()).map_or(0, |_| streams::of(args[0]));
+    let takes = |see: &mut dyn FnMut(Buffer)| {
+        if let Some(call) = call {
+            taken::visit(call, args, result, stream != 0, see);
+        }
+    };
+    let (mut total, mut count) = (9 * 8, 0u16);
+    let piece = |len: u64| 16 + len.min(MOST as u64).next_multiple_of(8) as usize;
+    takes(&mut |(_, len)| (total, count) = (total + piece(len), count + 1));
+    all(&mut |_, len| total += piece(len));
+    let Some(mut record) = Record::begin(CALL, layout::taken(count, stream), total) else {
         state::get().full = true;
         return;
     };
     record.word(number);
     args.iter().for_each(|arg| record.word(*arg));
     record.word(result as u64);
-    record.word(sent(call, args, result));
+    record.word(call.map_or(0, |call| sent(call, args, result)));
+    takes(&mut |(at, len)| record.memory(at, len.min(MOST as u64)));
     all(&mut |at, len| {
         if len > 0 && at != 0 {
             record.memory(at, len.min(MOST as u64));
         }
     });
+    record.end();
+}
+
+/// Number, arguments and what it takes of a call that does not return, in the record of the process's end.
+pub fn note_unfinished(end: u16, words: &[u64], number: u64, args: &[u64; 6]) {
+    let call = table::of(number);
+    let takes = |see: &mut dyn FnMut(Buffer)| {
+        if let Some(call) = call {
+            taken::visit(call, args, 0, false, see);
+        }
+    };
+    let mut total = (words.len() + 7) * 8;
+    takes(&mut |(_, len)| total += 16 + len.next_multiple_of(8) as usize);
+    let Some(mut record) = Record::begin(END, end, total) else { return };
+    words.iter().chain([&number]).chain(args).for_each(|word| record.word(*word));
+    takes(&mut |(at, len)| record.memory(at, len));
     record.end();
 }
 
@@ -354,34 +379,19 @@ fn keep_file(args: &[u64; 6], at: u64) {
 }
 
 /// A hash of what a call has sent.
-fn sent(call: Option<&Call>, args: &[u64; 6], result: i64) -> u64 {
-    let Ok(mut left) = u64::try_from(result) else { return 0 };
+fn sent(call: &Call, args: &[u64; 6], result: i64) -> u64 {
     let mut state = 0;
-    let mut add = |(at, len): (u64, u64)| {
-        let len = len.min(left);
-        left -= len;
-        let mut done = 0;
+    taken::sent(call, args, result, &mut |(at, len)| {
+        let (mut done, mut is_there) = (0, true);
         let mut room = [0u8; 4096];
-        while done < len {
+        while is_there && done < len {
             let part = (len - done).min(room.len() as u64) as usize;
             // SAFETY: room for as many bytes.
             let there = unsafe { sys::copy(room.as_mut_ptr(), at + done, part) };
             state = layout::hash(state, &room[..there]);
-            if there < part {
-                return;
-            }
+            is_there = there == part;
             done += part as u64;
         }
-    };
-    let memory = |at: u64| sys::read_word(at).unwrap_or(0);
-    match call.and_then(|call| call.sends) {
-        Some(Sent::Bytes(at, len)) => add((args[at], args[len])),
-        Some(Sent::Vector(at, count)) => kernel::vector(args[at], args[count], &memory, &mut add),
-        Some(Sent::Message(at)) => {
-            let [buffers, count] = [16, 24].map(|field| memory(args[at].wrapping_add(field)));
-            kernel::vector(buffers, count, &memory, &mut add);
-        }
-        None => {}
-    }
+    });
     state
 }

@@ -13,7 +13,7 @@
 
 use crate::elf::{Elf, PAGE, PF_X, PT_GNU_EH_FRAME};
 use crate::files::{self, Key};
-use crate::layout::PLACES;
+use crate::layout::SHARED_PLACES;
 use crate::reach::LINE;
 use crate::state;
 use crate::sys::{self, MAP_FIXED_NOREPLACE, MAP_PRIVATE, PROT_EXEC, PROT_READ, PROT_WRITE};
@@ -159,12 +159,9 @@ unsafe impl Sync for Room {}
 static FOUND: Room = Room(UnsafeCell::new(Found { places: [0; MOST], count: 0 }));
 
 impl Found {
-    /// Those of a file. Whoever finds them first leaves them in the log's folder for the others, whose system has the same file.
+    /// Those of a file. Whoever finds them first leaves them for the others, and for other logs, whose system has the same file.
     fn of(&mut self, file: u64, key: Key) {
-        let mut path = Text::<1200>::new();
-        path.push(state::text(&state::get().folder));
-        let _ = write!(path, "/light/{PLACES}/");
-        files::name_in_folder(&mut path, key);
+        let path = files::path_in(SHARED_PLACES, key);
         if self.read(&path) {
             return;
         }

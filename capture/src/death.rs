@@ -51,12 +51,7 @@ pub fn in_call(context: &mut Context, arrived: &Arrived, number: u64) {
 
 /// The log's last record, of a program that dies in a call.
 pub fn note_in_call(signal: u64, code: i32, number: u64, args: &[u64; 6]) {
-    let Some(mut record) = Record::begin(END, DIES_IN_CALL, 9 * 8) else { return };
-    record.word(signal);
-    record.word(code as u64);
-    record.word(number);
-    args.iter().for_each(|arg| record.word(*arg));
-    record.end();
+    calls::note_unfinished(DIES_IN_CALL, &[signal, code as u64], number, args);
 }
 
 fn kill(context: &mut Context, signal: usize) {

@@ -4,8 +4,8 @@
 use crate::calls;
 use crate::death;
 use crate::elf::Elf;
-use crate::layout::{END, EXECUTES};
-use crate::log::{self, Record};
+use crate::layout::EXECUTES;
+use crate::log;
 use crate::signals::{self, Context};
 use crate::state;
 use crate::streams;
@@ -73,7 +73,7 @@ fn hide(noted: u64, number: u64, args: &[u64; 6]) {
         if dies {
             death::note_in_call(signals.arrived().signal as u64, signals.arrived().code(), number, args);
         } else {
-            note(noted);
+            calls::note_unfinished(EXECUTES, &[noted], number, args);
         }
     }
     if dies {
@@ -90,14 +90,6 @@ fn show() {
     let closed = !signals::RAISED;
     // SAFETY: a set.
     unsafe { sys::call(sys::RT_SIGPROCMASK, [2, &raw const closed as u64, 0, 8, 0, 0]) };
-}
-
-/// Tells the log that another program follows.
-fn note(number: u64) {
-    if let Some(mut record) = Record::begin(END, EXECUTES, 16) {
-        record.word(number);
-        record.end();
-    }
 }
 
 fn execute(number: u64, args: &[u64; 6]) -> i64 {

@@ -67,6 +67,7 @@ fn memory(body: u64, folder: &[u8]) {
         OF_FILE => {
             let mut path = Text::<1200>::new();
             path.push(folder);
+            path.push(b"files/");
             files::name(&mut path, Key(core::array::from_fn(|i| word(body + 40 + 8 * i as u64))));
             // SAFETY: a path that ends with a zero byte.
             let file = unsafe { sys::call3(sys::OPEN, path.address(), 0, 0) };

@@ -1,5 +1,7 @@
-//! Files that the program maps: the log keeps them as they are then, each once, by device, inode, size and time of change.
+//! Files that the program maps: the log keeps them as they are then, each once, by device, inode, size and time of change (of which no program can set the clock back, as that of
+//! modification). Logs share copies by hard links, where they may.
 
+use crate::layout::SHARED_FILES;
 use crate::log;
 use crate::state;
 use crate::sys;
@@ -11,7 +13,8 @@ const MOST: u64 = 1 << 30;
 /// Offsets in `struct stat`.
 const MODE: usize = 24;
 const SIZE: usize = 48;
-const CHANGED: usize = 88;
+const CHANGED: usize = 104;
+const EEXIST: i64 = -17;
 const REGULAR: u32 = 0o100_000;
 const KIND: u32 = 0o170_000;
 
@@ -50,15 +53,24 @@ pub fn path(file: u64, room: &mut [u8]) -> usize {
     usize::try_from(len).unwrap_or(0)
 }
 
-/// The name that a file has in the log.
-pub fn name(path: &mut Text<1200>, key: Key) {
-    path.push(b"files/");
-    name_in_folder(path, key);
+/// Appends the name that a file has in the log.
+pub fn name(path: &mut Text<1200>, Key([device, inode, size, changed]): Key) {
+    let _ = write!(path, "{device:x}-{inode:x}-{size:x}-{changed:x}");
 }
 
-/// The same in a folder.
-pub fn name_in_folder(path: &mut Text<1200>, Key([device, inode, size, changed]): Key) {
-    let _ = write!(path, "{device:x}-{inode:x}-{size:x}-{changed:x}");
+/// The path that belongs to a file, in a folder of light logs.
+pub fn path_in(folder: &str, key: Key) -> Text<1200> {
+    let mut path = Text::new();
+    path.push(state::text(&state::get().folder));
+    let _ = write!(path, "/light/{folder}/");
+    name(&mut path, key);
+    path
+}
+
+/// Gives a file a second name; the system's error where that is not possible.
+fn link(from: &Text<1200>, to: &Text<1200>) -> i64 {
+    // SAFETY: paths that end with zero bytes.
+    unsafe { sys::call3(sys::LINK, from.address(), to.address(), 0) }
 }
 
 /// Keeps a file; whether the log has it.
@@ -67,10 +79,11 @@ pub fn keep(file: u64, key: Key) -> bool {
     if size > MOST {
         return false;
     }
-    let mut path = Text::<1200>::new();
-    path.push(state::text(&state::get().folder));
-    path.push(b"/light/");
-    name(&mut path, key);
+    let [path, shared] = ["files", SHARED_FILES].map(|folder| path_in(folder, key));
+    // Another log may have it, or this one.
+    if [0, EEXIST].contains(&link(&shared, &path)) {
+        return true;
+    }
     if size > log::limit() {
         // SAFETY: a path that ends with a zero byte.
         return unsafe { sys::call3(sys::ACCESS, path.address(), 0, 0) } == 0;
@@ -78,7 +91,7 @@ pub fn keep(file: u64, key: Key) -> bool {
     let flags = sys::O_RDWR | sys::O_CREAT | sys::O_EXCL | sys::O_CLOEXEC;
     // SAFETY: a path that ends with a zero byte.
     let copy = unsafe { sys::call3(sys::OPEN, path.address(), flags, 0o600) };
-    if copy == -17 {
+    if copy == EEXIST {
         // Whoever was first copies it, or has.
         return true;
     }
@@ -91,9 +104,12 @@ pub fn keep(file: u64, key: Key) -> bool {
         sys::call3(sys::CLOSE, copy as u64, 0, 0);
         if !whole {
             sys::call3(sys::UNLINK, path.address(), 0, 0);
+            return false;
         }
     }
-    whole
+    // For the next one. The copy may lie on another file system.
+    link(&path, &shared);
+    true
 }
 
 fn fill(from: u64, to: u64, size: u64) -> bool {

@@ -227,7 +227,7 @@ impl Record {
 
 /// Where a few short records would begin that may be taken back: they are all in one part.
 pub fn mark() -> usize {
-    const ROOM: usize = 4096;
+    const ROOM: usize = 6 << 10;
     let log = &state::get().log;
     if log.used + ROOM > log.size && !state::get().full {
         go_on(ROOM);

@@ -42,6 +42,7 @@ mod state;
 mod streams;
 mod sys;
 mod table;
+mod taken;
 mod text;
 mod trap;
 

@@ -42,10 +42,14 @@ pub fn encode(text: &mut Text<4096>) {
     text.push(b"-");
 }
 
+/// Which of both a descriptor refers to: standard output (1), error (2), or none of them (0).
+pub fn of(descriptor: u64) -> u8 {
+    state::get().streams.get(descriptor as u32 as usize).copied().unwrap_or(0)
+}
+
 /// A call that may change descriptors has succeeded.
 pub fn follow(number: u64, args: &[u64; 6], result: i64) {
     let streams = &mut state::get().streams;
-    let of = |descriptor: u64| streams.get(descriptor as u32 as usize).copied().unwrap_or(0);
     let (descriptor, stream) = match number {
         32 | 33 | 292 => (result as u64, of(args[0])),
         72 if args[1] == F_DUPFD || args[1] == F_DUPFD_CLOEXEC => (result as u64, of(args[0])),

@@ -24,6 +24,7 @@ pub const EXIT: u64 = 60;
 pub const FCNTL: u64 = 72;
 pub const FTRUNCATE: u64 = 77;
 pub const READLINK: u64 = 89;
+pub const LINK: u64 = 86;
 pub const UNLINK: u64 = 87;
 pub const SIGALTSTACK: u64 = 131;
 pub const PERSONALITY: u64 = 135;
@@ -187,14 +188,37 @@ pub fn write(to: u64, bytes: &[u8]) -> bool {
     unsafe { bugnet_copy(to as *mut u8, bytes.as_ptr(), bytes.len()) == 0 }
 }
 
-/// Reads the program's text, up to its end, which is a zero byte; without that.
-pub fn read_text(from: u64, room: &mut [u8]) -> Option<usize> {
-    for (i, byte) in room.iter_mut().enumerate() {
-        let [next] = read::<1>(from + i as u64)?;
-        *byte = next;
-        if next == 0 {
-            return Some(i);
+/// Hands over the pieces of a text of the program's up to its end, which is a zero byte and among at most so many; how long it is without that. None where it has no end, or the memory is not there.
+fn text(from: u64, most: usize, mut see: impl FnMut(usize, &[u8])) -> Option<usize> {
+    // No line goes over the end of a page.
+    const LINE: usize = 64;
+    let mut done = 0;
+    while done < most {
+        let at = from.wrapping_add(done as u64);
+        let len = (LINE - at as usize % LINE).min(most - done);
+        let mut room = [0; LINE];
+        // SAFETY: room for a line.
+        if unsafe { copy(room.as_mut_ptr(), at, len) } < len {
+            return None;
         }
+        let end = room[..len].iter().position(|byte| *byte == 0);
+        see(done, &room[..end.unwrap_or(len)]);
+        if let Some(end) = end {
+            return Some(done + end);
+        }
+        done += len;
     }
     None
+}
+
+/// The length of a text of the program's, of which the end is among so many bytes.
+pub fn text_len(from: u64, most: usize) -> Option<usize> {
+    text(from, most, |_, _| {})
+}
+
+/// Reads the program's text, up to its end, which is a zero byte; `room` has that behind it.
+pub fn read_text(from: u64, room: &mut [u8]) -> Option<usize> {
+    let len = text(from, room.len(), |at, bytes| room[at..at + bytes.len()].copy_from_slice(bytes))?;
+    room[len] = 0;
+    Some(len)
 }

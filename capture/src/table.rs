@@ -13,6 +13,31 @@ pub enum Sent {
     Message(usize),
 }
 
+impl Sent {
+    /// Whether the bytes are behind this argument.
+    pub fn is_behind(self, argument: usize) -> bool {
+        matches!(self, Self::Bytes(at, _) | Self::Vector(at, _) | Self::Message(at) if at == argument)
+    }
+}
+
+/// What is kept of what an argument points at when the call is made.
+#[derive(Clone, Copy)]
+pub enum Taken {
+    /// A text that ends with a zero byte.
+    Text,
+    /// So many bytes.
+    Bytes(u64),
+    /// The value of an argument, times this, and no more than the last.
+    Arg(usize, u64, u64),
+    /// A vector of buffers, as many as this argument says, and whether the starts of the buffers, too.
+    Vector(usize, bool),
+}
+
+impl Taken {
+    /// Bytes of a buffer that are kept.
+    pub const SHOWN: u64 = 32;
+}
+
 /// What is known of a call.
 pub struct Call {
     pub number: u32,
@@ -23,6 +48,7 @@ pub struct Call {
     /// Whether it waits in a way that a signal can interrupt.
     pub waits: bool,
     pub sends: Option<Sent>,
+    pub takes: &'static [(usize, Taken)],
 }
 
 static TABLE: &[Call] = include!(concat!(env!("OUT_DIR"), "/table.rs"));

@@ -104,7 +104,7 @@ pub struct LogArg {
 /// Which of a recording's processes.
 #[derive(Debug, Args)]
 pub struct ProcessArg {
-    /// Only this process: an id as `bugnet ps` lists it, or a program's name
+    /// Only this process: an id as `bugnet ps` lists it, or a program's name; of several programs that it executes, PID.0 is the first
     #[arg(short, long, value_name = "P")]
     pub process: Option<String>,
 }

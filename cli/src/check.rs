@@ -2,12 +2,13 @@
 
 use crate::args::CheckArgs;
 use crate::failure::{EXIT_INCOMPLETE, EXIT_WRONG, Failure};
-use crate::find_log::find_log;
+use crate::find_log::{find_light, find_log, some};
 use crate::processes::selected;
 use crate::terminal::output;
-use bugnet_format::check::{Report, Severity, check as check_recording, check_processes};
+use bugnet_format::check::{Report, Severity, check as check_recording, check_light, check_processes};
 use bugnet_format::complete::Gaps;
 use bugnet_format::folder::Recording;
+use bugnet_format::light::LIGHT_FOLDER;
 use bugnet_replay::log::Log;
 use indicatif::HumanCount;
 use serde::Serialize;
@@ -27,13 +28,21 @@ struct Json<'a> {
 
 /// Checks a log and prints what it finds.
 pub fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
-    let recording = Recording::open_source(find_log(&args.log)?)?;
-    let report = match &args.process.process {
-        Some(_) => {
+    let (path, report) = match find_light(&args.log, some(&args.process))? {
+        Some(light) => (light.path().to_owned(), light.check(&args.process)?),
+        None => {
+            let recording = Recording::open_source(find_log(&args.log)?)?;
             let processes = selected(&Log::open_source(recording.source.clone())?, &args.process)?;
-            check_processes(&recording, &processes.unwrap_or_default())?
+            let mut report = match &processes {
+                Some(processes) => check_processes(&recording, processes)?,
+                None => check_recording(&recording)?,
+            };
+            if recording.path.join(LIGHT_FOLDER).is_dir() {
+                let is_selected = |id| processes.as_ref().is_none_or(|some| some.contains(&id));
+                check_light(&recording.path, &mut report, is_selected)?;
+            }
+            (recording.path, report)
         }
-        None => check_recording(&recording)?,
     };
     let (sound, complete) = (report.is_sound(), report.is_complete());
     let mut out = output(args.json);
@@ -49,7 +58,7 @@ pub fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
             writeln!(out, "and {} more of the same rules", HumanCount(report.unlisted))?;
         }
         write!(out, "{}", Gaps(&report.gaps))?;
-        writeln!(out, "{}: {}", recording.path.display(), verdict(&report))?;
+        writeln!(out, "{}: {}", path.display(), verdict(&report))?;
     }
     out.flush()?;
     Ok(match (sound, complete) {
@@ -68,10 +77,16 @@ fn verdict(report: &Report) -> String {
         (1, _) => "damaged, 1 rule is broken".to_owned(),
         (errors, _) => format!("damaged, rules are broken in {errors} places"),
     };
-    format!(
-        "{state}; {} intervals, {} records, {} instructions",
+    let captured = format!("{} captured records", HumanCount(report.captured));
+    let made = format!(
+        "{} intervals, {} records, {} instructions",
         HumanCount(report.intervals),
         HumanCount(report.records),
         HumanCount(report.instructions)
-    )
+    );
+    match (report.captured, report.intervals) {
+        (0, _) => format!("{state}; {made}"),
+        (_, 0) => format!("{state}; {captured}, of which the log is not made yet"),
+        _ => format!("{state}; {captured}, {made}"),
+    }
 }

@@ -3,8 +3,9 @@
 use crate::args::{LogArg, ProcessArg, TimeArg};
 use crate::encrypted::{decrypt, is_encrypted};
 use crate::ending::heed;
-use crate::expand::Asked;
+use crate::expand::{Asked, is_made};
 use crate::failure::Failure;
+use crate::light::Light;
 use crate::pack::beside;
 use crate::recordings::{LATEST, default_folder, lock};
 use crate::terminal::Bar;
@@ -51,12 +52,22 @@ pub fn find_log(arg: &LogArg) -> Result<Source, Failure> {
 
 /// The same for a command that looks at one process.
 pub fn find_log_of_one(arg: &LogArg, process: &ProcessArg) -> Result<Source, Failure> {
-    find_log_asked(arg, Asked::One(process.process.as_deref()))
+    find_log_asked(arg, one(process))
+}
+
+/// What such a command asks of a light log.
+pub fn one(process: &ProcessArg) -> Asked<'_> {
+    Asked::One(process.process.as_deref())
 }
 
 /// The same for a command that looks at the processes that the user selects, or all.
 pub fn find_log_of(arg: &LogArg, process: &ProcessArg) -> Result<Source, Failure> {
-    find_log_asked(arg, process.process.as_deref().map_or(Asked::All, Asked::Some))
+    find_log_asked(arg, some(process))
+}
+
+/// What such a command asks of a light log.
+pub fn some(process: &ProcessArg) -> Asked<'_> {
+    process.process.as_deref().map_or(Asked::All, Asked::Some)
 }
 
 /// The same, of which a light one stays as it is.
@@ -89,11 +100,12 @@ fn open(path: &Path, arg: &LogArg) -> Result<Source, Failure> {
     Ok(Source::packed(path, bytes)?)
 }
 
-/// The log that the user means, if it is a light one of which no log has been made yet.
-pub fn find_light(arg: &LogArg) -> Result<Option<PathBuf>, Failure> {
+/// The log that the user means, if it is a light one of which what is asked has not been made yet.
+pub fn find_light(arg: &LogArg, asked: Asked<'_>) -> Result<Option<Light>, Failure> {
     let path = find_in(arg.log.as_deref(), default_folder(|name| std::env::var_os(name)))?;
+    std::mem::forget(lock::using(&path));
     let folder = if path.is_file() { beside(&open(&path, arg)?, arg)? } else { Some(path) };
-    Ok(folder.filter(|folder| !crate::expand::is_expanded(folder)))
+    folder.filter(|folder| !is_made(folder, asked)).map(|folder| Light::read(&folder)).transpose()
 }
 
 fn find_in(given: Option<&Path>, default_folder: Option<PathBuf>) -> Result<PathBuf, Failure> {

@@ -1,10 +1,10 @@
 //! `bugnet info`: what was recorded, and how it ended.
 
 use crate::args::{InfoArgs, TimeArg};
+use crate::expand::Asked;
 use crate::failure::Failure;
 use crate::find_log::{find_light, find_log_of, tools};
 use crate::handled::{self, Handled, Place};
-use crate::light::Light;
 use crate::next;
 use crate::order;
 use crate::processes::{Table, end, quoted, selected};
@@ -100,8 +100,10 @@ pub fn info(args: &InfoArgs) -> Result<(), Failure> {
     if args.threads {
         return order::info(args);
     }
-    if let (Some(light), None) = (find_light(&args.log)?, &args.process.process) {
-        return Light::read(&light)?.info(args.json);
+    if args.process.process.is_none()
+        && let Some(light) = find_light(&args.log, Asked::All)?
+    {
+        return light.info(args.json);
     }
     let log = Log::open_source(find_log_of(&args.log, &args.process)?)?;
     let info = Info::of(&log, selected(&log, &args.process)?, &args.time)?;

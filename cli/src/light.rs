@@ -1,14 +1,20 @@
 //! What a light log tells by itself, before the log is made of it: which processes there are, how each ended, and what was kept of it.
 
+mod calls;
+mod output;
+
+use crate::args::ProcessArg;
 use crate::failure::Failure;
-use crate::processes::{Table, most_likely, quoted};
+use crate::processes::{Table, most_likely, quoted, say_chosen};
 use crate::record::describe_ending;
 use crate::terminal::{one_line, output};
 use bugnet_format::FormatError;
+use bugnet_format::check::{Report, check_light};
 use bugnet_format::folder::{Meta, Recording};
 use bugnet_format::light::{self, End, How, LIGHT_FILES, LIGHT_FOLDER, Parts, Record, layout};
 use bugnet_format::process::ProcessInfo;
 use bugnet_format::types::ProcessId;
+use bugnet_replay::ReplayError;
 use bugnet_replay::symbols::Kept;
 use bugnet_replay::tree::{Process, ProcessEnd};
 use indicatif::{HumanBytes, HumanCount};
@@ -36,6 +42,8 @@ pub struct Captured {
     /// Whether a signal killed it; by itself: for what it did, or sent to itself.
     #[serde(skip)]
     failed: Option<bool>,
+    #[serde(skip)]
+    parts: Parts,
 }
 
 /// A light log of which no log has been made.
@@ -98,7 +106,7 @@ pub fn kept_files(log: &Path, parts: &Parts, kept: &mut Kept) -> io::Result<()> 
 }
 
 impl Captured {
-    fn read(parts: &Parts, programs: &HashMap<ProcessId, (String, Vec<String>)>) -> io::Result<Self> {
+    fn read(parts: Parts, programs: &HashMap<ProcessId, (String, Vec<String>)>) -> io::Result<Self> {
         let header = &parts.header;
         let (mut program, mut args) = programs.get(&header.from).cloned().unwrap_or_default();
         let mut end = ProcessEnd::Unknown;
@@ -114,8 +122,8 @@ impl Captured {
             Record::Moment { .. } => moments += 1,
             Record::End(ended) => {
                 end = match ended {
-                    End::Exits(status) => ProcessEnd::Exited { status: (status & 0xff) as i32 },
-                    End::Executes => ProcessEnd::Executed,
+                    End::Exits { status, .. } => ProcessEnd::Exited { status: (status & 0xff) as i32 },
+                    End::Executes(_) => ProcessEnd::Executed,
                     End::GoesOn(why) => ProcessEnd::Incomplete { why: String::from_utf8_lossy(why).into_owned() },
                     End::Dies(signal) | End::DiesInCall { signal, .. } | End::Killed { signal, .. } => {
                         signals += 1;
@@ -129,7 +137,7 @@ impl Captured {
             }
             Record::Map { .. } | Record::Start { .. } | Record::File(..) | Record::Special { .. } => {}
         };
-        if let Err(damaged) = each_record(parts, &mut see) {
+        if let Err(damaged) = each_record(&parts, &mut see) {
             end = ProcessEnd::Incomplete { why: damaged.to_string() };
         }
         let info = ProcessInfo {
@@ -141,7 +149,7 @@ impl Captured {
             unrecorded: None,
         };
         let process = Process { id: header.process, info: Some(info), threads: 1, intervals: 0, instructions: 0, end };
-        Ok(Self { process, calls, signals, moments, size: parts.size()?, failed })
+        Ok(Self { process, calls, signals, moments, size: parts.size()?, failed, parts })
     }
 }
 
@@ -156,8 +164,8 @@ impl Light {
         let mut parents: HashMap<ProcessId, u32> = HashMap::new();
         let mut processes = Vec::new();
         for parts in Parts::all(path).map_err(system(path))? {
-            let header = &parts.header;
-            let mut captured = Captured::read(&parts, &programs).map_err(system(path))?;
+            let header = parts.header;
+            let mut captured = Captured::read(parts, &programs).map_err(system(path))?;
             if let Some(info) = &mut captured.process.info {
                 programs.insert(header.process, (info.program.clone(), info.args.clone()));
                 if header.how == How::Executed {
@@ -175,10 +183,62 @@ impl Light {
     pub fn select(&self, name: &str) -> Vec<ProcessId> {
         let is_meant = |process: &&Process| {
             let program = process.info.as_ref().map_or("", |info| &info.program);
-            let by_id = process.id.to_string() == name || process.id.pid.to_string() == name;
-            by_id || program == name || program.rsplit('/').next() == Some(name)
+            process.id.is_meant_by(name) || program == name || program.rsplit('/').next() == Some(name)
         };
         self.processes().filter(is_meant).map(|process| process.id).collect()
+    }
+
+    /// The same; an error where there is none.
+    ///
+    /// # Errors
+    /// There is none.
+    fn select_some(&self, name: &str) -> Result<Vec<ProcessId>, Failure> {
+        let selected = self.select(name);
+        if selected.is_empty() {
+            let path = self.path.display();
+            let why = format!("no process {name} in {path}; bugnet ps lists those that are");
+            return Err(ReplayError::OutOfRange(why).into());
+        }
+        Ok(selected)
+    }
+
+    /// The process that a command looks at; where that is a choice, it is said.
+    fn meant_by(&self, arg: &ProcessArg) -> Result<ProcessId, Failure> {
+        let name = arg.process.as_deref();
+        let number = name.map_or(Ok(self.processes.len()), |name| self.select_some(name).map(|some| some.len()))?;
+        let nothing = || ReplayError::OutOfRange(format!("{} holds no process", self.path.display()));
+        let chosen = self.meant(name).ok_or_else(nothing)?;
+        if number > 1 {
+            let info = self.processes().find(|process| process.id == chosen).and_then(|process| process.info.as_ref());
+            say_chosen(number, chosen, info.map_or(&[][..], |info| &info.args));
+        }
+        Ok(chosen)
+    }
+
+    /// The light log of a process.
+    fn parts(&self, id: ProcessId) -> Result<&Parts, Failure> {
+        let found = self.processes.iter().find(|one| one.process.id == id).map(|one| &one.parts);
+        found.ok_or_else(|| ReplayError::OutOfRange(format!("the log has no process {id}")).into())
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// `bugnet check`: of the light logs alone.
+    ///
+    /// # Errors
+    /// There is no such process, or the folder cannot be read.
+    pub fn check(&self, arg: &ProcessArg) -> Result<Report, Failure> {
+        let selected = arg.process.as_deref().map(|name| self.select_some(name)).transpose()?;
+        let mut report = Report::default();
+        check_light(&self.path, &mut report, |id| selected.as_ref().is_none_or(|some| some.contains(&id)))?;
+        Ok(report)
+    }
+
+    fn unreadable(&self, source: io::Error) -> Failure {
+        system(&self.path)(source)
     }
 
     /// All processes, in the order in which they began.

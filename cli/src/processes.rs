@@ -61,10 +61,15 @@ pub fn meant(log: &Log, arg: &ProcessArg) -> Result<ProcessId, Failure> {
     let chosen = chosen.ok_or_else(nothing)?;
     if number > 1 {
         let info = all.into_iter().find(|(id, _)| *id == chosen).and_then(|(_, info)| info);
-        let command = info.map_or_else(String::new, |info| format!(" ({})", quoted(&info.args)));
-        complain(&format!("of {number} processes, this is {chosen}{command}; -p takes another that bugnet ps lists"));
+        say_chosen(number, chosen, info.as_ref().map_or(&[], |info| &info.args));
     }
     Ok(chosen)
+}
+
+/// Says which of several processes is looked at.
+pub fn say_chosen(number: usize, chosen: ProcessId, args: &[String]) {
+    let command = if args.is_empty() { String::new() } else { format!(" ({})", quoted(args)) };
+    complain(&format!("of {number} processes, this is {chosen}{command}; -p takes another that bugnet ps lists"));
 }
 
 /// How a process ended, in words.

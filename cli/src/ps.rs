@@ -1,9 +1,9 @@
 //! `bugnet ps`: the processes of a recording.
 
 use crate::args::PsArgs;
+use crate::expand::Asked;
 use crate::failure::Failure;
 use crate::find_log::{find_light, find_log};
-use crate::light::Light;
 use crate::processes::Table;
 use crate::terminal::output;
 use bugnet_replay::log::Log;
@@ -12,8 +12,8 @@ use std::io::Write;
 
 /// Prints the list.
 pub fn ps(args: &PsArgs) -> Result<(), Failure> {
-    if let Some(light) = find_light(&args.log)? {
-        return Light::read(&light)?.ps(args.json);
+    if let Some(light) = find_light(&args.log, Asked::All)? {
+        return light.ps(args.json);
     }
     let log = Log::open_source(find_log(&args.log)?)?;
     let processes = processes(&log)?;

@@ -2,7 +2,7 @@
 
 use crate::args::{ReplayArgs, Streams};
 use crate::failure::{EXIT_BAD_LOG, EXIT_IMPOSSIBLE, EXIT_INCOMPLETE, EXIT_WRONG, Failure, complain};
-use crate::find_log::{find_log_of, tools};
+use crate::find_log::{find_light, find_log_of, some, tools};
 use crate::index;
 use crate::order;
 use crate::processes::selected;
@@ -22,6 +22,12 @@ use std::process::ExitCode;
 
 /// Replays; the exit status says whether all of it was exact.
 pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
+    // Which thread wrote what in which interval, only the log itself knows.
+    if let (Some(streams), None, None) = (args.output, &args.thread, &args.intervals)
+        && let Some(light) = find_light(&args.log, some(&args.process))?
+    {
+        return light.output(&args.process, streams);
+    }
     let log = Log::open_source(find_log_of(&args.log, &args.process)?)?;
     if args.merged && !log.is_empty() {
         return order::replay(args);

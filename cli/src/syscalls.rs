@@ -3,7 +3,7 @@
 use crate::args::SyscallsArgs;
 use crate::at::open;
 use crate::failure::Failure;
-use crate::find_log::{find_log_of_one, tools};
+use crate::find_log::{find_light, find_log_of_one, one, tools};
 use crate::processes::meant;
 use crate::terminal::{one_line, output};
 use bugnet_replay::log::Log;
@@ -13,20 +13,24 @@ use std::ops::ControlFlow;
 
 /// Lists them.
 pub fn syscalls(args: &SyscallsArgs) -> Result<(), Failure> {
-    let log = Log::open_source(find_log_of_one(&args.log, &args.process)?)?;
     let wanted = Wanted { thread: args.thread, numbers: Wanted::numbers(&args.only)? };
     let mut out = output(args.json);
-    let mut print = |call: Listed| -> std::io::Result<()> {
+    let mut print = |call: &Listed| -> std::io::Result<()> {
         if args.json {
-            serde_json::to_writer(&mut out, &call)?;
+            serde_json::to_writer(&mut out, call)?;
             writeln!(out)
         } else {
             writeln!(out, "{}", one_line(&call.to_string()))
         }
     };
+    if let Some(light) = find_light(&args.log, one(&args.process))? {
+        light.syscalls(args, &wanted, &mut print)?;
+        return Ok(out.flush()?);
+    }
+    let log = Log::open_source(find_log_of_one(&args.log, &args.process)?)?;
     let mut written = Ok(());
     let mut each = |call: Listed| {
-        written = print(call);
+        written = print(&call);
         if written.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     if args.records {

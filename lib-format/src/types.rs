@@ -134,6 +134,15 @@ impl fmt::Display for ProcessId {
     }
 }
 
+impl ProcessId {
+    /// Whether a user means it by this: `4711` for all programs of a process, `4711.0` for the first one alone, `4711.1` for the second.
+    #[must_use]
+    pub fn is_meant_by(self, name: &str) -> bool {
+        let Self { pid, program } = self;
+        name == pid.to_string() || name == format!("{pid}.{program}")
+    }
+}
+
 impl FromStr for ProcessId {
     type Err = ();
 

@@ -3,7 +3,7 @@
 mod broken;
 mod common;
 
-use broken::{CODE, FIRST, MODULES, SECOND, TAIL, change, checked, cut, invariants, records, sound};
+use broken::{CODE, FIRST, MODULES, SECOND, TAIL, change, checked, cut, invariants, light, records, sound};
 use bugnet_format::check::{Invariant, Report, Severity};
 use bugnet_format::folder::{Ending, Recording};
 use bugnet_format::frame::{FRAME_HEADER_SIZE, HEADER_SIZE, TailHeader, encode_frame};
@@ -19,6 +19,8 @@ use std::path::Path;
 enum Break {
     Log(fn(&mut Log)),
     Files(fn(&Path)),
+    /// In a light log.
+    Light(fn(&Path)),
 }
 
 /// Recomputes the checksum of the frame at `at`.
@@ -123,6 +125,11 @@ fn how_to_break(invariant: Invariant) -> Break {
             }
             log.threads.push(other);
         }),
+        Invariant::LightPart => Break::Light(light::part),
+        Invariant::LightRecord => Break::Light(light::form),
+        Invariant::LightOrder => Break::Light(light::order),
+        Invariant::LightOrigin => Break::Light(light::origin),
+        Invariant::LightFile => Break::Light(light::cut_file),
         Invariant::EndingAgrees => Break::Log(|log| log.meta.ending = Ending::Exited { status: 0 }),
     }
 }
@@ -134,6 +141,15 @@ fn a_sound_log_has_no_findings() {
     let report = checked(folder.path());
     assert!(report.findings.is_empty(), "{:#?}", report.findings);
     assert_eq!((report.intervals, report.records), (2, 37));
+}
+
+#[test]
+fn a_sound_light_log_has_no_findings() {
+    let folder = tempfile::tempdir().unwrap();
+    light::sound(folder.path());
+    let report = light::checked(folder.path());
+    assert!(report.findings.is_empty(), "{:#?}", report.findings);
+    assert_eq!(report.captured, 10);
 }
 
 #[test]
@@ -176,17 +192,23 @@ fn each_rule_finds_what_breaks_it_and_no_other_does() {
     for &invariant in Invariant::ALL {
         let folder = tempfile::tempdir().unwrap();
         let mut log = sound();
-        match how_to_break(invariant) {
+        let report = match how_to_break(invariant) {
             Break::Log(edit) => {
                 edit(&mut log);
                 log.write(folder.path());
+                checked(folder.path())
             }
             Break::Files(edit) => {
                 log.write(folder.path());
                 edit(folder.path());
+                checked(folder.path())
             }
-        }
-        let report = checked(folder.path());
+            Break::Light(edit) => {
+                light::sound(folder.path());
+                edit(folder.path());
+                light::checked(folder.path())
+            }
+        };
         assert_eq!(
             invariants(&report, Severity::Error),
             BTreeSet::from([invariant]),

@@ -147,11 +147,11 @@ impl ProcessEnd {
 /// None in the log.
 pub fn select(log: &Log, name: &str) -> Result<Vec<ProcessId>> {
     let all = log.processes()?;
-    let by_id = |id: &ProcessId| id.to_string() == name || id.pid.to_string() == name;
     let by_program = |info: &Option<ProcessInfo>| {
         info.as_ref().is_some_and(|info| info.program == name || info.program.rsplit('/').next() == Some(name))
     };
-    let found: Vec<_> = all.into_iter().filter(|(id, info)| by_id(id) || by_program(info)).map(|(id, _)| id).collect();
+    let found: Vec<_> =
+        all.into_iter().filter(|(id, info)| id.is_meant_by(name) || by_program(info)).map(|(id, _)| id).collect();
     if found.is_empty() {
         let path = log.path().display();
         return Err(ReplayError::OutOfRange(format!("no process {name} in {path}; bugnet ps lists those that are")));

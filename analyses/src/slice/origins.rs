@@ -208,8 +208,9 @@ fn opened(log: &Log, pid: ProcessId) -> Result<HashMap<u64, Vec<(Place, String)>
     let mut all: HashMap<u64, Vec<(Place, String)>> = HashMap::new();
     list_recorded(log, pid, &wanted, &mut |listed: Listed| {
         let path = listed.call.split('"').nth(1);
-        if let (Some(path), Some(descriptor)) = (path, listed.result.and_then(|result| u64::try_from(result).ok())) {
-            all.entry(descriptor).or_default().push((listed.place, path.to_owned()));
+        let descriptor = listed.result.and_then(|result| u64::try_from(result).ok());
+        if let (Some(path), Some(place), Some(descriptor)) = (path, listed.place, descriptor) {
+            all.entry(descriptor).or_default().push((place, path.to_owned()));
         }
         ControlFlow::Continue(())
     })?;

@@ -78,19 +78,7 @@ pub fn ensure(log: &Path, asked: Asked<'_>) -> Result<(), Failure> {
     folder.lock().map_err(system(&light))?;
     let all = Parts::all(log).map_err(system(log))?;
     let made = made(log).map_err(system(&light))?;
-    let chosen = match asked {
-        Asked::All => None,
-        Asked::Some(name) => Some(Light::read(log)?.select(name)),
-        Asked::One(name) => Some(Light::read(log)?.meant(name).into_iter().collect()),
-    };
-    let chosen = chosen.map(|chosen: Vec<ProcessId>| chosen.into_iter().map(|id| root(&all, id)).collect::<Vec<_>>());
-    let is_wanted = |id: &ProcessId| chosen.as_ref().is_none_or(|chosen| chosen.contains(id));
-    let roots: Vec<&Parts> = all
-        .iter()
-        .filter(|Parts { header, .. }| {
-            header.how != How::Forked && is_wanted(&header.process) && !made.contains(&header.process)
-        })
-        .collect();
+    let roots = missing(log, &all, &made, asked)?;
     if roots.is_empty() {
         return Ok(());
     }
@@ -134,13 +122,28 @@ fn made(log: &Path) -> io::Result<Vec<ProcessId>> {
     Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
 }
 
-/// Whether the log of a light one is made as a whole; or it is no light one.
-pub fn is_expanded(log: &Path) -> bool {
+/// The programs of what is asked whose logs are not made.
+fn missing<'a>(log: &Path, all: &'a [Parts], made: &[ProcessId], asked: Asked<'_>) -> Result<Vec<&'a Parts>, Failure> {
+    let chosen = match asked {
+        Asked::All => None,
+        Asked::Some(name) => Some(Light::read(log)?.select(name)),
+        Asked::One(name) => Some(Light::read(log)?.meant(name).into_iter().collect()),
+    };
+    let chosen = chosen.map(|chosen: Vec<ProcessId>| chosen.into_iter().map(|id| root(all, id)).collect::<Vec<_>>());
+    let is_missing = |Parts { header, .. }: &&Parts| {
+        let is_wanted = chosen.as_ref().is_none_or(|chosen| chosen.contains(&header.process));
+        header.how != How::Forked && is_wanted && !made.contains(&header.process)
+    };
+    Ok(all.iter().filter(is_missing).collect())
+}
+
+/// Whether the log of what is asked is made; or the log is no light one.
+pub fn is_made(log: &Path, asked: Asked<'_>) -> bool {
     if !log.join(LIGHT_FOLDER).is_dir() {
         return true;
     }
     let (Ok(made), Ok(all)) = (made(log), Parts::all(log)) else { return false };
-    all.iter().all(|one| one.header.how == How::Forked || made.contains(&one.header.process))
+    missing(log, &all, &made, asked).is_ok_and(|missing| missing.is_empty())
 }
 
 fn system(path: &Path) -> impl FnOnce(io::Error) -> Failure + '_ {

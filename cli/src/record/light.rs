@@ -9,13 +9,20 @@ use super::run::Recorder;
 use super::{End, machine, summary, system, wait};
 use crate::expand;
 use crate::failure::complain;
+use crate::recordings::{CAPTURED_FILES, CAPTURED_PLACES, make_default};
 use bugnet_format::folder::Ending;
 use bugnet_format::light::{LIGHT_FILES, LIGHT_FOLDER, layout};
 use bugnet_launch::Program;
 use bugnet_replay::tools::{Tool, Tools};
 use indicatif::HumanBytes;
+use nix::unistd::geteuid;
 use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
+use std::path::Path;
+
+/// What may be done with the folders of a light log: all, by their owner.
+const PRIVATE: u32 = 0o700;
 
 /// Why a program cannot be recorded lightly here, in a sentence; none where it can.
 pub fn obstacle(program: &Program) -> Result<Option<String>, RecordError> {
@@ -29,15 +36,37 @@ pub fn obstacle(program: &Program) -> Result<Option<String>, RecordError> {
     Ok(None)
 }
 
+/// Makes the folder of what light logs share: a link to the one that all have, if that is the user's own, or can be made; or one for this log alone.
+fn share(shared: &Path, all: Option<&Path>) -> io::Result<()> {
+    let folders = |shared: &Path| {
+        let make = |folder: &Path| match DirBuilder::new().mode(PRIVATE).create(folder) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            made => made,
+        };
+        make(shared)
+            .and_then(|()| [CAPTURED_FILES, CAPTURED_PLACES].iter().try_for_each(|name| make(&shared.join(name))))
+    };
+    let is_own =
+        |all: &Path| all.symlink_metadata().is_ok_and(|found| found.is_dir() && found.uid() == geteuid().as_raw());
+    let can_be =
+        |all: &&Path| all.parent().is_some_and(|default| make_default(default).is_ok()) && folders(all).is_ok();
+    match all.filter(can_be).filter(|all| is_own(all)) {
+        Some(all) => symlink(all, shared),
+        None => folders(shared),
+    }
+}
+
 /// Runs a program natively and keeps what comes to it from outside.
 pub fn capture(recorder: &Recorder<'_>, mut folder: LogFolder) -> Result<End, RecordError> {
     let args = recorder.args;
     let mut meta = recorder.describe(None);
     meta.write(folder.path())?;
     let light = folder.path().join(LIGHT_FOLDER);
-    for folder in [light.clone(), light.join(LIGHT_FILES), light.join(layout::PLACES)] {
-        DirBuilder::new().mode(0o700).create(&folder).map_err(system("make the folder of the light log"))?;
+    for folder in [light.clone(), light.join(LIGHT_FILES)] {
+        DirBuilder::new().mode(PRIVATE).create(&folder).map_err(system("make the folder of the light log"))?;
     }
+    let shared = light.join(layout::SHARED);
+    share(&shared, folder.shared_captured().as_deref()).map_err(system("make the folder of what light logs share"))?;
     let capture = Tools::locate()?.path(Tool::Capture)?;
     let execution = Execution::captured(&recorder.program, &capture, folder.path())?;
     let child = launch::launch(&execution, &recorder.inherited, &recorder.streams()?)?;
@@ -59,8 +88,8 @@ pub fn capture(recorder: &Recorder<'_>, mut folder: LogFolder) -> Result<End, Re
     if let Some(captured) = &recorder.captured {
         captured.print();
     }
-    // Processes that go on find out again what they need of it.
-    let _ = std::fs::remove_dir_all(light.join(layout::PLACES));
+    // Processes that go on find out again what they need of it. What it links to stays.
+    let _ = std::fs::remove_dir_all(&shared);
     let totals = expand::shrink(folder.path()).map_err(system("put the light log in order"))?;
     if totals.processes == 0 {
         folder.keep(false);

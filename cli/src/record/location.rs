@@ -2,7 +2,7 @@
 
 use super::error::RecordError;
 use crate::recordings::lock::{self, Lock};
-use crate::recordings::{SHARED_ELF, mend_latest, name, set_latest};
+use crate::recordings::{SHARED_CAPTURED, SHARED_ELF, mend_latest, name, set_latest};
 use bugnet_format::folder::{META_FILE, NEW_META_FILE};
 use nix::unistd::geteuid;
 use std::ffi::OsStr;
@@ -88,6 +88,11 @@ impl LogFolder {
     /// Where ELF files are that recordings share: in the default folder, or in one of their own.
     pub fn shared_elf(&self) -> Option<PathBuf> {
         self.default_folder().map(|default| default.join(SHARED_ELF)).or_else(|| self.shared_elf.clone())
+    }
+
+    /// Where light logs find what others have found, which lie anywhere; none where there is no default folder.
+    pub fn shared_captured(&self) -> Option<PathBuf> {
+        self.links.as_deref().map(|default| default.join(SHARED_CAPTURED))
     }
 
     /// Absolute path, without symbolic links.

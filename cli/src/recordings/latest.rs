@@ -8,12 +8,18 @@ use std::path::{Path, PathBuf};
 /// Name of the link to the newest recording.
 pub const LATEST: &str = "latest";
 
-/// Sets the link in the folder `links`, which is made if it is missing, but not the home that it would be in.
+/// Makes the default folder if it is missing, but not the home that it would be in.
+///
+/// # Errors
+/// The operating system's.
+pub fn make_default(folder: &Path) -> Result<()> {
+    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| folder.starts_with(home));
+    if home.is_none_or(|home| home.is_dir()) { fs::create_dir_all(folder) } else { Ok(()) }
+}
+
+/// Sets the link in the default folder.
 pub fn set_latest(links: &Path, target: &Path) -> Result<()> {
-    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| links.starts_with(home));
-    if home.is_none_or(|home| home.is_dir()) {
-        fs::create_dir_all(links)?;
-    }
+    make_default(links)?;
     // A link cannot be overwritten, but a rename replaces one at once.
     let new = links.join(format!(".{LATEST}-{}", std::process::id()));
     symlink(target, &new)?;

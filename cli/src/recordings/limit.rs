@@ -1,7 +1,7 @@
 //! `$BUGNET_MAX_SIZE`: how large the default folder may become. Old recordings make room for new ones.
 
 use super::remove::{remove, tidy};
-use super::{Entry, SHARED_ELF, State, Usage, Writers, list, together};
+use super::{Entry, SHARED_CAPTURED, SHARED_ELF, State, Usage, Writers, list, together};
 use crate::number;
 use indicatif::HumanBytes;
 use std::ffi::OsString;
@@ -73,8 +73,8 @@ impl Limit {
     pub fn keep(self, folder: &Path, newest: &Path) -> std::io::Result<Trimmed> {
         let entries = list(folder, &Writers::default())?;
         // Copies that no recording has count, too: they go along.
-        let shared = Usage::of(&folder.join(SHARED_ELF));
-        let all = |entries: &[Entry]| together(entries.iter().map(|entry| &entry.usage).chain([&shared]));
+        let shared = [SHARED_ELF, SHARED_CAPTURED].map(|name| Usage::of(&folder.join(name)));
+        let all = |entries: &[Entry]| together(entries.iter().map(|entry| &entry.usage).chain(&shared));
         let before = all(&entries);
         let mut trimmed = Trimmed::default();
         if before <= self.0 {

@@ -11,7 +11,7 @@ mod writers;
 
 pub use disk::{Usage, together};
 pub use entry::{Entry, State};
-pub use latest::{LATEST, mend_latest, set_latest};
+pub use latest::{LATEST, make_default, mend_latest, set_latest};
 pub use limit::{Limit, WrongLimit};
 pub use name::name;
 pub use remove::{Refusal, check, remove, tidy};
@@ -25,6 +25,12 @@ use std::path::{Path, PathBuf};
 
 /// The folder below the default one in which copies of ELF files have a second name, by which other recordings find them.
 pub const SHARED_ELF: &str = ".elf";
+
+/// The folder below the default one in which light logs find what others have found of mapped files: copies, and what is known of their code.
+pub const SHARED_CAPTURED: &str = ".captured";
+/// Folders in it.
+pub const CAPTURED_FILES: &str = "files";
+pub const CAPTURED_PLACES: &str = "places";
 
 /// The folder in which logs lie by default: `$BUGNET_DIR`, else `$XDG_DATA_HOME/bugnet`, else
 /// `~/.local/share/bugnet`. `None` if none of the three variables is set.

@@ -1,7 +1,7 @@
 //! Removing recordings: those that nobody uses, and nothing else.
 
 use super::entry::{Contents, Entry, State};
-use super::{SHARED_ELF, lock, mend_latest};
+use super::{CAPTURED_FILES, CAPTURED_PLACES, SHARED_CAPTURED, SHARED_ELF, lock, mend_latest};
 use nix::unistd::geteuid;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -113,19 +113,27 @@ pub fn tidy(folder: &Path) -> std::io::Result<()> {
             }
         }
     }
-    let shared = folder.join(SHARED_ELF);
+    unused(&folder.join(SHARED_ELF), |name, metadata| name.as_bytes().ends_with(b".zst") && metadata.nlink() == 1);
+    let captured = folder.join(SHARED_CAPTURED);
+    unused(&captured.join(CAPTURED_FILES), |_, metadata| metadata.nlink() == 1);
+    unused(&captured.join(CAPTURED_PLACES), |name, _| !captured.join(CAPTURED_FILES).join(name).exists());
+    mend_latest(folder)
+}
+
+/// Removes the files of a folder of the user's own that nobody needs any more.
+fn unused(folder: &Path, is_unused: impl Fn(&OsStr, &fs::Metadata) -> bool) {
     // Another user's could be exchanged for something else meanwhile.
     let is_own = |metadata: fs::Metadata| metadata.is_dir() && metadata.uid() == geteuid().as_raw();
-    if shared.symlink_metadata().is_ok_and(is_own) {
-        for entry in fs::read_dir(&shared).into_iter().flatten().flatten() {
-            let is_copy = entry.file_name().as_bytes().ends_with(b".zst");
-            // A recording that takes it in this moment keeps it: its own name stays.
-            if is_copy && entry.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.nlink() == 1) {
-                let _ = fs::remove_file(entry.path());
-            }
+    if !folder.symlink_metadata().is_ok_and(is_own) {
+        return;
+    }
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let is_unused = |metadata: fs::Metadata| metadata.is_file() && is_unused(&entry.file_name(), &metadata);
+        // A recording that takes it in this moment keeps it: its own name stays.
+        if entry.metadata().is_ok_and(is_unused) {
+            let _ = fs::remove_file(entry.path());
         }
     }
-    mend_latest(folder)
 }
 
 #[cfg(test)]
@@ -182,9 +190,19 @@ mod tests {
         fs::write(shared.join("used.zst"), "").unwrap();
         let user = recording(folder.path(), "user");
         fs::hard_link(shared.join("used.zst"), user.join("copy")).unwrap();
+        let captured = folder.path().join(SHARED_CAPTURED);
+        for kind in [CAPTURED_FILES, CAPTURED_PLACES] {
+            fs::create_dir_all(captured.join(kind)).unwrap();
+            ["unused", "used"].into_iter().for_each(|name| fs::write(captured.join(kind).join(name), "").unwrap());
+        }
+        fs::hard_link(captured.join(CAPTURED_FILES).join("used"), user.join("captured")).unwrap();
         tidy(folder.path()).unwrap();
         let left = ["unused.zst", "used.zst", "notes"].map(|name| shared.join(name).exists());
         assert_eq!((half.exists(), left), (false, [false, true, true]));
+        for kind in [CAPTURED_FILES, CAPTURED_PLACES] {
+            let left = ["unused", "used"].map(|name| captured.join(kind).join(name).exists());
+            assert_eq!(left, [false, true]);
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::base::descriptors::{How, OwnFile};
 use crate::base::lock::{Mutex, MutexGuard};
 use crate::base::process::OfProcess;
 use bugnet_dr::fragments;
-use bugnet_format::light::{self, Call, End, FileKey, Header, LIGHT_FILES, Record, Written};
+use bugnet_format::light::{self, Call, End, FileKey, Header, LIGHT_FILES, Piece, Record};
 use bugnet_format::regs::RegisterFile;
 use hashbrown::HashMap;
 use std::fs::File;
@@ -67,7 +67,7 @@ pub enum Next<'a> {
         /// The registers of its handler's first instruction.
         registers: [u64; 18],
         /// What is put on its stack.
-        frame: Written<'a>,
+        frame: Piece<'a>,
     },
     /// The moment at which the next signal is delivered: what is looked for, [`Light::sought`].
     Moment,

@@ -5,7 +5,10 @@
 
 mod epochs;
 mod files;
+mod light;
 mod records;
+
+pub use light::check_light;
 
 use crate::complete::Gap;
 use crate::error::Result;
@@ -84,6 +87,11 @@ invariants! {
     CheckpointSequence "checkpoint-sequence" "checkpoint numbers ascend in a thread and differ in a process",
     EpochAscending "epoch-ascending" "epochs do not descend in a thread, and each interval names that of the one before",
     EpochOrder "epoch-order" "nothing of an epoch is ordered behind what another thread did in a later one",
+    LightPart "light-part" "each part of a light log is whole, and has a header that names its process and number",
+    LightRecord "light-record" "each record of a light log has a known kind and fields in their ranges",
+    LightOrder "light-order" "a light log, unless a fork's, begins with PROGRAM, MAPs and START; FILE stands before the call that maps it, MOMENT before SIGNAL or END, and nothing behind END",
+    LightOrigin "light-origin" "the process that a light log's came from is there, and where it was forked, the call that made it",
+    LightFile "light-file" "each file that a light log names is there, as long as its key says",
     EndingAgrees "ending-agrees" "recording.json and the threads' last records say the same about the ending; SIGKILL may come behind them",
 }
 
@@ -148,6 +156,8 @@ pub struct Report {
     pub records: u64,
     /// Instructions, over all threads and intervals, as far as records tell.
     pub instructions: u64,
+    /// Records of light logs.
+    pub captured: u64,
     /// What the log lacks.
     pub gaps: Vec<Gap>,
 }

@@ -1,10 +1,14 @@
 //! How a light log lies in its file (FORMAT.md, "Light logs"). Numbers only: the program that captures has no standard library, and includes this file.
 
-/// Folder, in that of light logs, of what is known of files' code as long as programs are captured: offsets of CPUID instructions (u64 each).
-pub const PLACES: &str = "places";
+/// Folder, in that of light logs, of what logs share, as long as programs are captured; a link to one that is no log's.
+pub const SHARED: &str = "shared";
+/// Copies of files in it.
+pub const SHARED_FILES: &str = "shared/files";
+/// What is known of files' code: offsets of CPUID instructions (u64 each).
+pub const SHARED_PLACES: &str = "shared/places";
 
 /// First 8 bytes of a file.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"BNLIGHT\x01");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"BNLIGHT\x02");
 /// Bytes of a file's header: magic; process id and number of the program; those of the process that it came from; how; which of its forks; when (nanoseconds
 /// since the Unix epoch); bytes of the file in use; which part of the process's log it is. All in little-endian order.
 pub const HEADER: usize = 64;
@@ -42,7 +46,8 @@ pub const PROGRAM: u16 = 1;
 pub const MAP: u16 = 2;
 /// The first instruction, the stack pointer, the break, state components (XGETBV), and which descriptors are standard output and error: length, text.
 pub const START: u16 = 3;
-/// A system call: number in the head, six arguments, result, hash of what it sent, and what it wrote: address, length, bytes, up to a multiple of 8 of them.
+/// A system call: number, six arguments, result, hash of what it sent; then pieces: address, length, bytes, up to a multiple of 8 of them. So many of them as
+/// the head says ([`taken`]) are what it took, the others what it wrote.
 pub const CALL: u16 = 4;
 /// An instruction whose result comes from the processor: which in the head, its address, four results.
 pub const SPECIAL: u16 = 5;
@@ -80,20 +85,33 @@ pub const AT_MOMENT: u64 = 2;
 /// `SIGNAL`: by the instruction at which the thread is.
 pub const BY_FAULT: u64 = 1;
 
-/// `END`: by `exit_group` or `exit`, with this status.
+/// `END`: by `exit_group` or `exit`, with this status; the call's number, and its arguments.
 pub const EXITS: u16 = 0;
 /// `END`: by a signal, which the instruction at which the thread is has raised.
 pub const DIES: u16 = 1;
-/// `END`: by executing another program, whose number this is.
+/// `END`: by executing another program, whose number this is; the call's number, its arguments, and pieces of what it takes.
 pub const EXECUTES: u16 = 2;
 /// `END`: the process goes on, and is not captured any more; the sentence says why.
 pub const GOES_ON: u16 = 3;
 
-/// `END`: by a signal that comes to it at a call, which is not made or does not return: the signal's number and code; the call's number and arguments.
+/// `END`: by a signal that comes to it at a call, which is not made or does not return: the signal's number and code; the call's number, its arguments,
+/// and pieces of what it takes.
 pub const DIES_IN_CALL: u16 = 4;
 
 /// `END`: by a signal that somebody sends, behind the call, or at the moment, before: its number and code.
 pub const KILLED: u16 = 5;
+
+/// The number in a `CALL`'s head: how many pieces are what the call took, and whether it wrote to standard output (1), error (2) or neither of them (0).
+#[must_use]
+pub const fn taken(pieces: u16, stream: u8) -> u16 {
+    pieces << 2 | stream as u16
+}
+
+/// Both of them.
+#[must_use]
+pub const fn of_taken(number: u16) -> (u16, u8) {
+    (number >> 2, (number & 3) as u8)
+}
 
 /// Result of a call that is made again behind a handler (`ERESTARTSYS`), which no program sees.
 pub const MADE_AGAIN: i64 = -512;

@@ -6,7 +6,7 @@ pub mod layout;
 mod parts;
 pub mod reach;
 
-pub use parts::{Parts, compress, compress_full, is_compressed, part_in_use};
+pub use parts::{Parts, compress_full, is_compressed, part_in_use};
 
 use crate::process::Origin;
 use crate::types::{Pid, ProcessId};
@@ -120,9 +120,9 @@ impl FileKey {
     }
 }
 
-/// Memory that the kernel wrote.
+/// Memory that a call took, or that the kernel wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written<'a> {
+pub struct Piece<'a> {
     /// Its address.
     pub address: u64,
     /// What was there when the call was over.
@@ -140,8 +140,25 @@ pub struct Call<'a> {
     pub result: i64,
     /// Hash of what it sent ([`layout::hash`]).
     pub sent: u64,
+    /// Whether it wrote to standard output (1), error (2) or neither of them (0).
+    pub stream: u8,
+    /// What it took, where that is kept: what arguments point at, of long buffers the start. Of what went to standard output and error, all, as the
+    /// first pieces. A byte of it that lies in `written`, too, is the kernel's.
+    pub taken: Vec<Piece<'a>>,
     /// What the kernel wrote, in order.
-    pub written: Vec<Written<'a>>,
+    pub written: Vec<Piece<'a>>,
+}
+
+impl<'a> Call<'a> {
+    /// What it wrote to standard output or error.
+    pub fn output(&self) -> impl Iterator<Item = &'a [u8]> {
+        let mut left = if self.stream == 0 { 0 } else { usize::try_from(self.result).unwrap_or(0) };
+        self.taken.iter().map_while(move |piece| {
+            let bytes = &piece.bytes[..piece.bytes.len().min(left)];
+            left -= bytes.len();
+            (!bytes.is_empty()).then_some(bytes)
+        })
+    }
 }
 
 /// A record.
@@ -200,17 +217,33 @@ pub enum Record<'a> {
         /// R8 to R15, RDI, RSI, RBP, RBX, RDX, RAX, RCX, RSP, RIP, flags of the handler's first instruction.
         registers: [u64; 18],
         /// What the kernel puts on the handler's stack.
-        frame: Written<'a>,
+        frame: Piece<'a>,
     },
     /// Nothing comes behind it.
     End(End<'a>),
 }
 
+/// A call that does not return.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfinished<'a> {
+    /// Its number.
+    pub number: u64,
+    /// Its arguments.
+    pub args: [u64; 6],
+    /// What it took, as [`Call::taken`].
+    pub taken: Vec<Piece<'a>>,
+}
+
 /// How a light log ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End<'a> {
-    /// The process exits with this status.
-    Exits(u64),
+    /// The process exits.
+    Exits {
+        /// With this status.
+        status: u64,
+        /// By this call.
+        call: Unfinished<'a>,
+    },
     /// The instruction at which it is kills it, by this signal.
     Dies(u64),
     /// A signal comes to it at a call, which is not made or does not return.
@@ -219,10 +252,8 @@ pub enum End<'a> {
         signal: u64,
         /// How it was sent (`si_code`).
         code: i32,
-        /// The call's number.
-        number: u64,
-        /// Its arguments.
-        args: [u64; 6],
+        /// The call.
+        call: Unfinished<'a>,
     },
     /// A signal kills it, behind the call, or at the moment, before.
     Killed {
@@ -231,8 +262,8 @@ pub enum End<'a> {
         /// How it was sent (`si_code`).
         code: i32,
     },
-    /// It executes another program.
-    Executes,
+    /// It executes another program, by this call.
+    Executes(Unfinished<'a>),
     /// It goes on without being captured, for this reason.
     GoesOn(&'a [u8]),
 }
@@ -276,9 +307,22 @@ impl<'a> Body<'a> {
         Ok(found)
     }
 
-    fn written(&mut self) -> Result<Written<'a>, Damaged> {
+    fn piece(&mut self) -> Result<Piece<'a>, Damaged> {
         let [address, len] = self.words()?;
-        Ok(Written { address, bytes: self.take(len)? })
+        Ok(Piece { address, bytes: self.take(len)? })
+    }
+
+    /// All that come.
+    fn pieces(&mut self) -> Result<Vec<Piece<'a>>, Damaged> {
+        let mut pieces = Vec::new();
+        while self.at < self.bytes.len() {
+            pieces.push(self.piece()?);
+        }
+        Ok(pieces)
+    }
+
+    fn unfinished(&mut self) -> Result<Unfinished<'a>, Damaged> {
+        Ok(Unfinished { number: self.word()?, args: self.words()?, taken: self.pieces()? })
     }
 
     fn rest(&mut self) -> &'a [u8] {
@@ -294,7 +338,7 @@ impl<'a> Body<'a> {
 /// It is damaged.
 pub fn record(bytes: &[u8], at: usize) -> Result<Option<(Record<'_>, usize)>, Damaged> {
     let Some(head) = word(bytes, at) else { return Ok(None) };
-    let (len, kind, number) = (head as u32 as usize, (head >> 32) as u16, (head >> 48) as u16);
+    let (len, kind, number_in_head) = (head as u32 as usize, (head >> 32) as u16, (head >> 48) as u16);
     let body =
         (len >= l::HEAD && len.is_multiple_of(8)).then(|| bytes.get(at + l::HEAD..at.checked_add(len)?)).flatten();
     let Some(body) = body else { return Err(Damaged { at, what: "a record has no such length" }) };
@@ -329,15 +373,14 @@ pub fn record(bytes: &[u8], at: usize) -> Result<Option<(Record<'_>, usize)>, Da
             let number = body.word()?;
             let args = body.words()?;
             let [result, sent] = body.words()?;
-            let mut written = Vec::new();
-            while body.at < body.bytes.len() {
-                written.push(body.written()?);
-            }
-            Record::Call(Call { number, args, result: result.cast_signed(), sent, written })
+            let (count, stream) = l::of_taken(number_in_head);
+            let taken = (0..count).map(|_| body.piece()).collect::<Result<_, Damaged>>()?;
+            let written = body.pieces()?;
+            Record::Call(Call { number, args, result: result.cast_signed(), sent, stream, taken, written })
         }
         l::SPECIAL => {
             let at = body.word()?;
-            Record::Special { kind: number, at, values: body.words()? }
+            Record::Special { kind: number_in_head, at, values: body.words()? }
         }
         l::MOMENT => {
             let registers = body.words()?;
@@ -351,19 +394,18 @@ pub fn record(bytes: &[u8], at: usize) -> Result<Option<(Record<'_>, usize)>, Da
         }
         l::SIGNAL => {
             let raised = body.word()? == l::BY_FAULT;
-            Record::Signal { number, raised, registers: body.words()?, frame: body.written()? }
+            Record::Signal { number: number_in_head, raised, registers: body.words()?, frame: body.piece()? }
         }
         l::END => {
             let value = body.word()?;
-            Record::End(match number {
-                l::EXITS => End::Exits(value),
+            Record::End(match number_in_head {
+                l::EXITS => End::Exits { status: value, call: body.unfinished()? },
                 l::DIES => End::Dies(value),
                 l::DIES_IN_CALL => {
-                    let [code, number] = body.words()?;
-                    End::DiesInCall { signal: value, code: code as i32, number, args: body.words()? }
+                    End::DiesInCall { signal: value, code: body.word()? as i32, call: body.unfinished()? }
                 }
                 l::KILLED => End::Killed { signal: value, code: body.word()? as i32 },
-                l::EXECUTES => End::Executes,
+                l::EXECUTES => End::Executes(body.unfinished()?),
                 l::GOES_ON => End::GoesOn(body.take(value)?),
                 _ => return body.wrong("no end has this number"),
             })
@@ -397,15 +439,24 @@ mod tests {
 
     #[test]
     fn calls_have_what_was_written() {
-        let mut body = words(&[0, 3, 0x1000, 5, 0, 0, 0, 5, 99, 0x1000, 5]);
+        let mut body = words(&[0, 3, 0x1000, 5, 0, 0, 0, 5, 99, 0x2000, 2]);
+        body.extend(b"/a\0\0\0\0\0\0");
+        body.extend(words(&[0x1000, 5]));
         body.extend(b"hello");
-        let bytes = file(&[(l::CALL, 0, body), (l::END, l::EXITS, words(&[7]))]);
+        let bytes = file(&[(l::CALL, l::taken(1, 2), body), (l::END, l::EXITS, words(&[7, 231, 7, 0, 0, 0, 0, 0]))]);
         let (found, next) = record(&bytes, l::HEADER).unwrap().unwrap();
-        let written = vec![Written { address: 0x1000, bytes: b"hello" }];
-        let call = Call { number: 0, args: [3, 0x1000, 5, 0, 0, 0], result: 5, sent: 99, written };
+        let taken = vec![Piece { address: 0x2000, bytes: b"/a" }];
+        let written = vec![Piece { address: 0x1000, bytes: b"hello" }];
+        let call = Call { number: 0, args: [3, 0x1000, 5, 0, 0, 0], result: 5, sent: 99, stream: 2, taken, written };
         assert_eq!(found, Record::Call(call));
         let (found, next) = record(&bytes, next).unwrap().unwrap();
-        assert_eq!(found, Record::End(End::Exits(7)));
+        assert_eq!(
+            found,
+            Record::End(End::Exits {
+                status: 7,
+                call: Unfinished { number: 231, args: [7, 0, 0, 0, 0, 0], taken: Vec::new() }
+            })
+        );
         assert_eq!(record(&bytes, next), Ok(None));
     }
 
@@ -420,7 +471,7 @@ mod tests {
             (l::MAP, 0, words(&[0; 9])),
             (l::START, 0, words(&[1, 2, 3, 4, 0])),
             (l::FILE, 0, words(&[1, 2, 3, 4, 0])),
-            (l::CALL, 0, body),
+            (l::CALL, l::taken(1, 0), body),
             (l::SPECIAL, 1, words(&[0; 5])),
             (l::SIGNAL, 14, frame),
             (l::END, l::GOES_ON, words(&[0])),

@@ -1,4 +1,4 @@
-//! A light log lies in parts: files of limited size, of which those that are full, or whose process is over, may be compressed (zstd, `.zst` behind the name).
+//! A light log lies in parts: files of limited size, of which those that are full may be compressed (zstd, `.zst` behind the name).
 
 use super::layout as l;
 use super::{Header, LIGHT_FOLDER};
@@ -42,19 +42,26 @@ fn invalid(what: impl std::error::Error + Send + Sync + 'static) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
+/// A part: what its header says, that header's bytes, and what comes behind it.
+fn open(path: &Path) -> io::Result<(Header, Vec<u8>, Box<dyn Read>)> {
+    let (file, mut head) = (File::open(path)?, vec![0; l::HEADER]);
+    let (len, mut from): (u64, Box<dyn Read>) = if is_compressed(path) {
+        (MOST, Box::new(zstd::Decoder::new(file)?))
+    } else {
+        (file.metadata()?.len(), Box::new(file))
+    };
+    from.read_exact(&mut head)?;
+    Ok((Header::read(&head, len).map_err(invalid)?, head, from))
+}
+
 /// The bytes of a part that are in use, and its header.
 fn read(path: &Path) -> io::Result<(Header, Vec<u8>)> {
-    let (file, mut head) = (File::open(path)?, vec![0; l::HEADER]);
-    let len = if is_compressed(path) { MOST } else { file.metadata()?.len() };
-    let mut from: Box<dyn Read> =
-        if is_compressed(path) { Box::new(zstd::Decoder::new(file)?) } else { Box::new(file) };
-    from.read_exact(&mut head)?;
-    let header = Header::read(&head, len).map_err(invalid)?;
-    from.take((header.used - l::HEADER) as u64).read_to_end(&mut head)?;
-    if head.len() < header.used {
+    let (header, mut bytes, from) = open(path)?;
+    from.take((header.used - l::HEADER) as u64).read_to_end(&mut bytes)?;
+    if bytes.len() < header.used {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    Ok((header, head))
+    Ok((header, bytes))
 }
 
 /// The files of all parts.
@@ -99,7 +106,7 @@ impl Parts {
             .filter_map(|parts| {
                 let consecutive = parts.into_iter().enumerate().take_while(|(at, (part, _))| *at as u64 == *part);
                 let paths: Vec<PathBuf> = consecutive.map(|(_, (_, path))| path).collect();
-                let header = head(paths.first()?).ok()?;
+                let (header, ..) = open(paths.first()?).ok()?;
                 Some(Self { header, paths })
             })
             .collect();
@@ -156,32 +163,16 @@ impl Parts {
     }
 }
 
-/// The header of a part.
-fn head(path: &Path) -> io::Result<Header> {
-    let file = File::open(path)?;
-    let mut bytes = vec![0; l::HEADER];
-    if is_compressed(path) {
-        zstd::Decoder::new(file)?.read_exact(&mut bytes)?;
-        return Header::read(&bytes, MOST).map_err(invalid);
-    }
-    let len = file.metadata()?.len();
-    (&file).read_exact(&mut bytes)?;
-    Header::read(&bytes, len).map_err(invalid)
-}
-
-/// How many bytes of a part, which is not compressed, are in use.
+/// How many bytes of a part are in use.
 ///
 /// # Errors
 /// It cannot be read, or is none.
 pub fn part_in_use(path: &Path) -> io::Result<u64> {
-    head(path).map(|header| header.used as u64)
+    open(path).map(|(header, ..)| header.used as u64)
 }
 
-/// Compresses a part that nobody writes to any more.
-///
-/// # Errors
-/// It cannot be read, or the disk is full; the part is there as before.
-pub fn compress(path: &Path) -> io::Result<()> {
+/// Compresses a part that nobody writes to any more. Where it cannot be read, or the disk is full, the part is there as before.
+fn compress(path: &Path) -> io::Result<()> {
     let (_, bytes) = read(path)?;
     let name = |end: &str| {
         let mut name = path.as_os_str().to_owned();

@@ -1,6 +1,8 @@
 //! A sound log, and what it takes to break it and to look at it then.
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub mod light;
+
 use super::common::{self, Log};
 use bugnet_format::check::{Invariant, Report, Severity, check};
 use bugnet_format::folder::Recording;

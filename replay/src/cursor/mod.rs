@@ -554,10 +554,10 @@ impl<'a> Cursor<'a> {
         gone
     }
 
-    /// What memory is, is no longer taken from what a run from there on finds: that is a run to the epoch's end for each system call behind which
+    /// Whether what memory is, is also taken from what a run from there on finds: that is a run to the epoch's end for each system call behind which
     /// somebody reads what it has changed.
-    pub(crate) fn look_no_further(&mut self) {
-        self.elsewhere.is_blind = true;
+    pub(crate) fn foresee(&mut self, foresees: bool) {
+        self.elsewhere.is_blind = !foresees;
     }
 
     /// Executes one instruction, of which nobody will want to go back.

@@ -83,18 +83,21 @@ impl Origin<'_> {
             Self::Root(root) => vec![root.join(module.path.trim_start_matches('/'))],
             Self::Kept(kept) => kept.get(&module.path).cloned().unwrap_or_default(),
         };
+        let mut why = io::Error::other("the log has no file of that name");
         for path in paths {
-            if !fs::metadata(&path)?.is_file() {
-                return Err(io::Error::other("not a regular file"));
-            }
-            let bytes = fs::read(&path)?;
-            if build_id(&bytes) == module.build_id {
-                return Ok(bytes);
+            match read_regular(&path) {
+                Ok(bytes) if build_id(&bytes) == module.build_id => return Ok(bytes),
+                // Replaced, or seen in another root folder.
+                Ok(_) => why = io::Error::other("the file of that name is another one: its build id differs"),
+                Err(error) => why = error,
             }
         }
-        // Replaced, or seen in another root folder.
-        Err(io::Error::other("the file of that name is another one: its build id differs"))
+        Err(why)
     }
+}
+
+fn read_regular(path: &Path) -> io::Result<Vec<u8>> {
+    if fs::metadata(path)?.is_file() { fs::read(path) } else { Err(io::Error::other("not a regular file")) }
 }
 
 /// The same, with the modules' files below another root folder, as a process has it. Where there is a folder of copies that logs

@@ -31,9 +31,10 @@ const NOWHERE: WatchedRange = WatchedRange { addr: 0, len: 1, reads: true, write
 /// A system call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Listed {
-    /// Where it was made.
-    pub place: Place,
-    /// Instructions that all threads had executed; none where the records alone were looked at.
+    /// Where it was made; none of a light log of which no log has been made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
+    /// Instructions that all threads had executed; none where records alone were looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<u64>,
     /// Its name.
@@ -50,7 +51,10 @@ pub struct Listed {
 
 impl fmt::Display for Listed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}  {} = {}", self.place, self.call, self.returned)
+        if let Some(place) = self.place {
+            write!(f, "{place}  ")?;
+        }
+        write!(f, "{} = {}", self.call, self.returned)
     }
 }
 
@@ -76,7 +80,9 @@ impl Wanted {
         names.iter().map(number).collect()
     }
 
-    fn has(&self, tid: Tid, number: u64) -> bool {
+    /// Whether a thread's call with this number is one.
+    #[must_use]
+    pub fn has(&self, tid: Tid, number: u64) -> bool {
         self.thread.is_none_or(|wanted| wanted == tid) && (self.numbers.is_empty() || self.numbers.contains(&number))
     }
 }
@@ -92,7 +98,7 @@ pub(super) struct Recorded {
 }
 
 impl Recorded {
-    fn listed(&self, place: Place, time: Option<u64>, memory: &mut dyn Pointed) -> Listed {
+    pub(super) fn listed(&self, place: Option<Place>, time: Option<u64>, memory: &mut dyn Pointed) -> Listed {
         let call = written_out(self.number, &mut Context { args: &self.args, result: self.result, memory });
         let returned = self.result.map_or_else(|| "?".to_owned(), |value| result(self.number, value));
         Listed { place, time, name: name(self.number), args: self.args, call, result: self.result, returned }
@@ -115,7 +121,7 @@ pub fn list_recorded(log: &Log, pid: ProcessId, wanted: &Wanted, each: &mut Each
                 }
                 let data: Vec<(u8, &[u8])> = data.iter().map(|(arg, bytes)| (*arg, bytes.as_slice())).collect();
                 let mut memory = WithConstants { data: super::Recorded(&data), constants: &mut constants };
-                if each(call.listed(place, None, &mut memory)).is_break() {
+                if each(call.listed(Some(place), None, &mut memory)).is_break() {
                     return Ok(());
                 }
             }
@@ -178,9 +184,12 @@ pub(super) fn calls_of(log: &Log, thread: ThreadId, interval: IntervalNo) -> Res
 pub fn list(log: &Log, cursor: &mut Cursor<'_>, wanted: &Wanted, each: &mut Each<'_>) -> Result<()> {
     crate::location::check_thread(cursor, wanted.thread)?;
     let symbols = Symbolizer::new(log, cursor.pid())?;
-    cursor.look_no_further();
+    // It comes to what a run would find.
+    cursor.foresee(false);
     let mut run = Run { log, cursor, symbols, wanted, intervals: HashMap::new(), pending: VecDeque::new() };
-    run.all(each)
+    let listed = run.all(each);
+    run.cursor.foresee(true);
+    listed
 }
 
 /// What is known of the memory of a call: what was captured.
@@ -305,6 +314,8 @@ impl Run<'_, '_> {
                 Stopped::Condition(Event::Access { addr, len, write, .. }) => {
                     if write {
                         self.lose(addr, len);
+                        // What the same instruction has read, nobody says.
+                        self.learn(0, u64::MAX)?;
                     } else {
                         self.learn(addr, len)?;
                     }
@@ -323,7 +334,7 @@ impl Run<'_, '_> {
             }
             while self.pending.front().is_some_and(|first| is_over || first.is_known()) {
                 let Some(mut next) = self.pending.pop_front() else { break };
-                if each(next.call.listed(next.place, Some(next.time), &mut next.captured)).is_break() {
+                if each(next.call.listed(Some(next.place), Some(next.time), &mut next.captured)).is_break() {
                     return Ok(());
                 }
             }

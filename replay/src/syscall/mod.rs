@@ -1,5 +1,6 @@
 //! System calls for people: name, arguments, result.
 
+mod captured;
 mod changes;
 mod left;
 mod list;
@@ -19,6 +20,7 @@ use crate::error::Result;
 use crate::log::{Log, ThreadId};
 use bugnet_format::code::CodeStore;
 use bugnet_format::frame::Interval;
+use bugnet_format::light::layout::MADE_AGAIN;
 use bugnet_format::record::{EndReason, Record};
 use bugnet_format::regs::{GPR_UNKNOWN, NOTHING_KNOWN, RAX, RegisterFile};
 use bugnet_format::types::{Addr, CodeSeq, IntervalNo, Position};
@@ -72,6 +74,9 @@ pub fn call(number: u64, args: &[u64; 6], data: &[(u8, &[u8])]) -> String {
 /// The result of a system call: a number, an address, or an error by name.
 #[must_use]
 pub fn result(number: u64, result: i64) -> String {
+    if result == MADE_AGAIN {
+        return "? ERESTARTSYS (made again behind a handler)".to_owned();
+    }
     if (-MAX_ERRNO..0).contains(&result) {
         let error = Errno::new(-result as i32);
         return match (error.name(), error.description()) {
@@ -287,5 +292,6 @@ mod tests {
         assert_eq!(result(number("open"), -2), "-1 ENOENT (No such file or directory)");
         assert_eq!(result(number("lseek"), -4095), "-4095");
         assert_eq!(result(number("lseek"), -4096), "-4096");
+        assert_eq!(result(number("read"), -512), "? ERESTARTSYS (made again behind a handler)");
     }
 }

@@ -9,8 +9,9 @@ use bugnet_tests::bugnet::{
 use bugnet_tests::programs::{PROGRAMS, Program, Scale, compile};
 use bugnet_tests::sample::one_of;
 use libtest_mimic::{Failed, Trial};
+use serde_json::Value;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 
 /// Programs with one thread, of those in the table: the others end their light logs as soon as they make a thread.
@@ -95,6 +96,67 @@ const SCRIPTS: [(&str, &[&str]); 16] = [
     ),
 ];
 
+/// What a log tells of its calls and of the output.
+#[derive(PartialEq)]
+struct Told {
+    /// Name, arguments and result of each call, process by process.
+    calls: Vec<Vec<[Value; 3]>>,
+    output: Vec<u8>,
+    errors: Vec<u8>,
+}
+
+impl Told {
+    /// Reads it; `more`: what `bugnet syscalls` gets.
+    fn read(log: &Path, more: &[&str]) -> Result<Self> {
+        let processes: Vec<Value> = serde_json::from_slice(&must_pass(&["ps", "--json"], log)?.stdout)?;
+        let calls = processes.iter().map(|process| {
+            let number = |field: &str| process[field].as_u64().context("an id");
+            let id = format!("{}.{}", number("pid")?, number("program")?);
+            let listed = must_pass(&[&["syscalls", "--json", "-p", &id], more].concat(), log)?;
+            let fields = |call: Value| ["name", "args", "result"].map(|field| call[field].clone());
+            let calls = serde_json::Deserializer::from_slice(&listed.stdout).into_iter::<Value>();
+            let mut calls: Vec<[Value; 3]> = calls.map(|call| Ok(fields(call?))).collect::<Result<_>>()?;
+            // A log that is made has the second return of a `vfork` as a change of registers.
+            let lent: Vec<Value> = calls
+                .iter()
+                .filter(|[name, _, result]| name == "vfork" && result == 0)
+                .map(|[_, args, _]| args.clone())
+                .collect();
+            calls.retain(|[name, args, result]| name != "vfork" || result == 0 || !lent.contains(args));
+            Ok(calls)
+        });
+        let calls = calls.collect::<Result<_>>()?;
+        let output = must_pass(&["replay", "--output=stdout"], log)?.stdout;
+        let errors = must_pass(&["replay", "--output=stderr"], log)?.stderr;
+        Ok(Self { calls, output, errors })
+    }
+}
+
+/// What a light log tells at once is what the log tells that is made of it.
+fn expand(log: &Path) -> Result<Output> {
+    let before = Told::read(log, &[])?;
+    must_pass(&["check"], log)?;
+    ensure!(processes(log)?.next().is_none(), "something is expanded that nobody asked for");
+    let expanded = must_pass(&["expand"], log)?;
+    ensure!(processes(log)?.next().is_some(), "nothing is expanded");
+    let after = Told::read(log, &["--records"])?;
+    ensure!(before.calls.len() == after.calls.len());
+    for (one, other) in before.calls.iter().flatten().zip(after.calls.iter().flatten()) {
+        ensure!(one == other, "captured {one:?}, made {other:?}");
+    }
+    ensure!(before.calls == after.calls, "calls are missing");
+    same_bytes("standard output", &before.output, &after.output)?;
+    same_bytes("standard error", &before.errors, &after.errors)?;
+    must_pass(&["check"], log)?;
+    Ok(expanded)
+}
+
+/// The folders of processes in a log.
+fn processes(log: &Path) -> Result<impl Iterator<Item = PathBuf>> {
+    let entries = fs::read_dir(log)?.flatten();
+    Ok(entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"p")).map(|entry| entry.path()))
+}
+
 /// Records lightly, and looks at what came of it.
 fn look(job: &Job, native: &Output, recorded: &Job, log: &Path) -> Result<()> {
     let mut output = run(&mut recorded.recorded(log, &["--light"])?)?;
@@ -102,7 +164,7 @@ fn look(job: &Job, native: &Output, recorded: &Job, log: &Path) -> Result<()> {
     ensure!(messages.is_empty(), "{messages}");
     same_behaviour(native, &output).context("captured instead of natively run")?;
     same_files(&job.dir, &recorded.dir)?;
-    let expanded = must_pass(&["expand"], log)?;
+    let expanded = expand(log)?;
     let said = String::from_utf8_lossy(&expanded.stderr).into_owned();
     ensure!(said.lines().count() == 1, "{said}");
     verify_log(log, native)
@@ -126,9 +188,7 @@ fn script(name: &str, command: &[&str]) -> Result<()> {
     look(&job, &native, &recorded, &log)?;
     // Made again, it is the same: each call is at the same position, with the same results. (What is watched of memory for a full list takes long.)
     let calls = must_pass(&["syscalls", "--records"], &log)?.stdout;
-    for entry in fs::read_dir(&log)?.flatten().filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"p")) {
-        fs::remove_dir_all(entry.path())?;
-    }
+    processes(&log)?.try_for_each(fs::remove_dir_all)?;
     fs::remove_file(log.join("light/expanded"))?;
     must_pass(&["expand"], &log)?;
     same_bytes("calls of the log that was made again", &calls, &must_pass(&["syscalls", "--records"], &log)?.stdout)?;
@@ -142,10 +202,7 @@ fn one_process() -> Result<()> {
     let job = Job::new(&workshop.folder("recorded")?, ["/bin/bash", "-c", script]);
     let log = workshop.path.join("log");
     run(&mut job.recorded(&log, &["--light"])?)?;
-    let processes = || -> Result<usize> {
-        let names = fs::read_dir(&log)?.flatten().map(|entry| entry.file_name());
-        Ok(names.filter(|name| name.as_encoded_bytes().starts_with(b"p")).count())
-    };
+    let processes = || -> Result<usize> { Ok(processes(&log)?.count()) };
     let listed = String::from_utf8(must_pass(&["ps"], &log)?.stdout)?;
     must_pass(&["info"], &log)?;
     // The shell, its forks, and what two of them execute.
@@ -176,7 +233,11 @@ fn own(name: &str, arguments: &[&str]) -> Result<()> {
     let mut output = run(&mut job.recorded(&log, &["--light"])?)?;
     let messages = take_messages(&mut output);
     ensure!(output.status.success(), "{messages}{}", printed(&output));
-    must_pass(&["expand"], &log)?;
+    if arguments.contains(&"thread") {
+        must_pass(&["expand"], &log)?
+    } else {
+        expand(&log)?
+    };
     if arguments.contains(&"thread") {
         ensure!(messages.contains("the program makes a thread"), "{messages}");
         must_end_with(INCOMPLETE, &["replay"], &log)?;
@@ -220,9 +281,7 @@ fn packed() -> Result<()> {
         must_pass(&["pack", "-o", to.to_str().context("a path")?], from).map(drop)
     };
     pack(&log, &packed)?;
-    let processes =
-        fs::read_dir(&log)?.flatten().filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"p"));
-    ensure!(processes.count() == 0, "packing has expanded something");
+    ensure!(processes(&log)?.next().is_none(), "packing has expanded something");
     fs::remove_dir_all(&log)?;
     let listed = String::from_utf8(must_pass(&["ps"], &packed)?.stdout)?;
     ensure!(listed.contains("exit status 3") && listed.contains("./own-cat none"), "{listed}");

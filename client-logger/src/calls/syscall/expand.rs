@@ -50,20 +50,18 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
     let next = light::of_process().map_or(Ok(Next::Nothing), |mut light| light.next());
     let (call, file) = match next {
         Ok(Next::Call(call, file)) => (call, file),
-        Ok(Next::End(End::Exits(status))) if ends(number) && args[0] == status => {
+        Ok(Next::End(End::Exits { call, .. })) if call.number == number as u64 && ends(number) && call.args == args => {
             exit::end(thread, number, args[0], position, *regs);
             exit::end_process(args[0]);
             return 0;
         }
-        Ok(Next::End(End::DiesInCall { signal, code, number: kept, args: with }))
-            if kept == number as u64 && with == args =>
-        {
+        Ok(Next::End(End::DiesInCall { signal, code, call })) if call.number == number as u64 && call.args == args => {
             describe(thread, number, &args, u64::MAX);
             snapshot::keep(thread, position, regs.gpr[RSP], How::Killed);
             let reason = EndReason::Signal { signo: signal as u32, code, addr: Addr(0) };
             leave(thread, position, reason, *regs, 0)
         }
-        Ok(Next::End(End::Executes)) => {
+        Ok(Next::End(End::Executes(call))) if call.number == number as u64 && call.args == args => {
             thread.pause(position, EndReason::Exec, *regs);
             lifetime::finish();
             // SAFETY: ends the process: the other program is expanded by itself.
@@ -79,7 +77,9 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
             diverged(thread, position, *regs, why)
         }
         Ok(
-            Next::End(End::Dies(_) | End::Exits(_) | End::DiesInCall { .. } | End::Killed { .. })
+            Next::End(
+                End::Dies(_) | End::Exits { .. } | End::Executes(_) | End::DiesInCall { .. } | End::Killed { .. },
+            )
             | Next::Special(..)
             | Next::Signal { .. },
         ) => {

@@ -1,0 +1,157 @@
+//! The rules of light logs.
+
+use super::{Invariant, Report};
+use crate::error::{FormatError, Result};
+use crate::light::{self, FileKey, Header, How, LIGHT_FILES, LIGHT_FOLDER, Parts, Record, layout};
+use crate::types::ProcessId;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// The number of `mmap`.
+const MMAP: u64 = 9;
+
+/// Where in a light log a record may stand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    /// `PROGRAM`, or what a fork begins with.
+    First,
+    /// `MAP`, or `START`.
+    Start,
+    /// What happens to the program.
+    Any,
+    /// The call that maps the file before it.
+    Mapping,
+    /// The signal whose moment is before it, or the end by that.
+    Signal,
+    /// Nothing.
+    Nothing,
+}
+
+/// What comes behind a record; none where it may not stand there.
+fn behind(expected: Expected, record: &Record<'_>) -> Option<Expected> {
+    match (expected, record) {
+        (Expected::First, Record::Program(_)) => Some(Expected::Start),
+        (Expected::Start, Record::Map { .. }) => Some(Expected::Start),
+        (Expected::Start, Record::Start { .. }) => Some(Expected::Any),
+        (Expected::Any, Record::File(..)) => Some(Expected::Mapping),
+        (Expected::Any | Expected::Mapping, Record::Call(call)) => {
+            let maps = call.number == MMAP;
+            (expected == Expected::Any || maps).then_some(Expected::Any)
+        }
+        (Expected::Any, Record::Special { .. }) => Some(Expected::Any),
+        (Expected::Any, Record::Moment { .. }) => Some(Expected::Signal),
+        (Expected::Any | Expected::Signal, Record::Signal { .. }) => Some(Expected::Any),
+        (Expected::Any | Expected::Signal, Record::End(_)) => Some(Expected::Nothing),
+        _ => None,
+    }
+}
+
+/// Checks the light log of each process that `is_selected`, and the files that it names.
+///
+/// # Errors
+/// The folder cannot be read; what is wrong with a log is in the report.
+pub fn check_light(log: &Path, report: &mut Report, is_selected: impl Fn(ProcessId) -> bool) -> Result<()> {
+    let all = Parts::all(log).map_err(FormatError::io(log))?;
+    for parts in all.iter().filter(|parts| is_selected(parts.header.process)) {
+        check_parts(log, parts, report);
+        let Header { how, from, process, call, .. } = parts.header;
+        let before = all.iter().find(|other| other.header.process == from);
+        if how != How::Started
+            && (before.is_none() || how == How::Forked && !before.is_some_and(|before| forks(before, call, process)))
+        {
+            let what = format!("process {from} has no call at {call} that makes {process}");
+            report.error(Invariant::LightOrigin, &parts.paths[0], layout::FROM as u64, what);
+        }
+    }
+    Ok(())
+}
+
+/// Whether the record at an offset is a call that gave the id of a process; or the log ends there, as the process was killed.
+fn forks(parts: &Parts, at: u32, process: ProcessId) -> bool {
+    let (mut before, mut found) = (0, None);
+    let looked = parts.each(|bytes| {
+        let in_part = (at as usize).checked_sub(before).filter(|at| *at >= layout::HEADER && *at <= bytes.len());
+        if let Some(in_part) = in_part.filter(|_| found.is_none()) {
+            found = match light::record(bytes, in_part) {
+                Ok(Some((Record::Call(call), _))) => Some(call.result == i64::from(process.pid.0)),
+                Ok(None) => Some(true),
+                _ => Some(false),
+            };
+        }
+        before += bytes.len() - layout::HEADER;
+        Ok(())
+    });
+    // What cannot be read is told where it is looked at.
+    looked.is_err() || found.unwrap_or(false)
+}
+
+fn check_parts(log: &Path, parts: &Parts, report: &mut Report) {
+    let mut expected = if parts.header.how == How::Forked { Expected::Any } else { Expected::First };
+    let mut files: Vec<FileKey> = Vec::new();
+    let mut number = 0;
+    let read = parts.each(|bytes| {
+        let path = &parts.paths[number];
+        number += 1;
+        let mut at = layout::HEADER;
+        loop {
+            match light::record(bytes, at) {
+                Ok(None) => return Ok(()),
+                Ok(Some((record, next))) => {
+                    report.captured += 1;
+                    match behind(expected, &record) {
+                        Some(then) => expected = then,
+                        None => report.error(
+                            Invariant::LightOrder,
+                            path,
+                            at as u64,
+                            format!("{} stands there", name(&record)),
+                        ),
+                    }
+                    if let Record::File(key, _) | Record::Map { file: Some((key, _)), .. } = record
+                        && !files.contains(&key)
+                    {
+                        files.push(key);
+                    }
+                    at = next;
+                }
+                Err(damaged) => {
+                    report.error(Invariant::LightRecord, path, damaged.at as u64, damaged.what);
+                    return Ok(());
+                }
+            }
+        }
+    });
+    let path = &parts.paths[number.min(parts.paths.len() - 1)];
+    if let Err(error) = read {
+        report.error(Invariant::LightPart, path, 0, error.to_string());
+    }
+    for key in files {
+        let file = log.join(LIGHT_FOLDER).join(LIGHT_FILES).join(key.name());
+        let [_, _, size, _] = key.0;
+        match fs::metadata(&file) {
+            Ok(found) if found.len() == size => {}
+            Ok(found) => {
+                report.error(Invariant::LightFile, &file, 0, format!("it has {} bytes instead of {size}", found.len()))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                report.error(Invariant::LightFile, &file, 0, "there is no such file");
+            }
+            Err(error) => report.error(Invariant::LightFile, &file, 0, error.to_string()),
+        }
+    }
+}
+
+fn name(record: &Record<'_>) -> &'static str {
+    match record {
+        Record::Program(_) => "PROGRAM",
+        Record::Map { .. } => "MAP",
+        Record::Start { .. } => "START",
+        Record::File(..) => "FILE",
+        Record::Call(_) => "CALL",
+        Record::Special { .. } => "SPECIAL",
+        Record::Moment { .. } => "MOMENT",
+        Record::Signal { .. } => "SIGNAL",
+        Record::End(_) => "END",
+    }
+}
