@@ -34,6 +34,6 @@ pub fn because(context: &mut Context, why: &str, again: bool) {
     if let Some(arrived) = state.signals.take_arrived() {
         death::send(arrived.signal);
     }
-    trap::allow_instructions();
+    trap::leave_code();
     trap::dispatch(false);
 }

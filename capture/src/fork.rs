@@ -133,7 +133,7 @@ fn fork(context: &mut Context, number: u64, args: &[u64; 6], flags: u64) {
         state.on = false;
         context.set_rax(0);
         crate::signals::leave(context);
-        trap::allow_instructions();
+        trap::leave_code();
         return;
     }
     trap::dispatch(true);

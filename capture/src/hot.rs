@@ -30,6 +30,8 @@ const OFTEN: u32 = 24;
 /// Most sites, and bytes of each one's stub.
 const MOST: usize = 64;
 const STUB: usize = 64;
+/// The jump's first byte.
+const JUMP: u8 = 0xe9;
 /// Calls that are made as they are, whatever their arguments.
 const PLAIN: [u64; 27] =
     [0, 1, 3, 4, 5, 6, 8, 17, 18, 19, 20, 21, 32, 33, 39, 89, 96, 186, 201, 217, 228, 257, 262, 267, 269, 332, 439];
@@ -232,7 +234,7 @@ fn change(hot: &mut Hot, index: usize, number: u64) {
     code.put(&[0xff, 0x25]);
     fits &= code.relative(data + 16, 0);
     let mut jump = Code { bytes: [0x90; STUB], len: 0, at };
-    jump.put(&[0xe9]);
+    jump.put(&[JUMP]);
     fits &= jump.relative(code.at, 0);
     if !fits || !write_code(code.at, &code.bytes[..code.len]) || !write_code(at, &jump.bytes[..len]) {
         return;
@@ -240,6 +242,18 @@ fn change(hot: &mut Hot, index: usize, number: u64) {
     let site = &mut hot.sites[index];
     site.original[..len].copy_from_slice(&before[(at + 16 - back) as usize..][..len]);
     (site.at, site.len) = (at, len);
+}
+
+/// The sites trap again, as they did: the light part is over, and threads may use them that have no turn.
+pub fn forget() {
+    let hot = &mut state::get().hot;
+    for site in hot.sites[..hot.count].iter_mut().filter(|site| site.len > 0) {
+        // What has been unmapped is not there any more.
+        if sys::read(site.at) == Some([JUMP]) {
+            write_code(site.at, &site.original[..site.len]);
+        }
+        site.len = 0;
+    }
 }
 
 /// Memory for stubs near the code that jumps to them.

@@ -64,8 +64,9 @@ pub fn allow_cpuid(allowed: bool) -> bool {
     unsafe { sys::call3(sys::ARCH_PRCTL, ARCH_CPUID, u64::from(allowed), 0) == 0 }
 }
 
-/// The program asks the processor by itself from now on.
-pub fn allow_instructions() {
+/// The program's code is what it was, and it asks the processor by itself from now on.
+pub fn leave_code() {
+    hot::forget();
     allow_tsc(true);
     if cpuid::traps() {
         allow_cpuid(true);

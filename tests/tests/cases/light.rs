@@ -6,6 +6,7 @@ use bugnet_tests::bugnet::{
     INCOMPLETE, Job, Workshop, must_end_with, must_pass, printed, run, same_behaviour, same_bytes, same_files,
     source_tree, take_messages, verify_log,
 };
+use bugnet_tests::parallel::{PARALLEL, PARALLEL_LONG};
 use bugnet_tests::programs::{PROGRAMS, Program, Scale, compile};
 use bugnet_tests::sample::one_of;
 use libtest_mimic::{Failed, Trial};
@@ -14,8 +15,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-/// Programs with one thread, of those in the table: the others end their light logs as soon as they make a thread.
-const THREADED: [&str; 6] = ["pigz", "xz", "node", "java", "zstd", "sort"];
+/// What is said where the light part of a log ends.
+const MAKES_A_THREAD: &str = "the program makes a thread";
 
 /// What each of these shells and interpreters does is one kind of what the table of real programs does not have.
 const SCRIPTS: [(&str, &[&str]); 16] = [
@@ -179,6 +180,27 @@ fn program(program: &Program, scale: Scale, test: &str) -> Result<()> {
     workshop.done()
 }
 
+/// A program that makes threads goes on as it would alone; the log has it up to the first one.
+fn threaded(program: &Program) -> Result<()> {
+    const THREADS: u32 = 3;
+    let workshop = Workshop::new(&format!("light-threaded-{}", program.name))?;
+    let job = program.job_with_threads(&workshop.folder("native")?, Scale::Small, THREADS)?;
+    let native = run(&mut job.native()?)?;
+    let recorded = program.job_with_threads(&workshop.folder("recorded")?, Scale::Small, THREADS)?;
+    let log = workshop.path.join("log");
+    let mut output = run(&mut recorded.recorded(&log, &["--light"])?)?;
+    let messages = take_messages(&mut output);
+    // One closes its standard error.
+    ensure!(messages.lines().all(|line| line.contains(MAKES_A_THREAD)) && messages.lines().count() < 2, "{messages}");
+    same_behaviour(&native, &output).context("captured instead of natively run")?;
+    same_files(&job.dir, &recorded.dir)?;
+    let told = printed(&must_pass(&["info"], &log)?);
+    ensure!(told.contains(MAKES_A_THREAD), "{told}");
+    must_pass(&["expand"], &log)?;
+    must_end_with(INCOMPLETE, &["replay"], &log)?;
+    workshop.done()
+}
+
 fn script(name: &str, command: &[&str]) -> Result<()> {
     let workshop = Workshop::new(&format!("light-{name}"))?;
     let job = Job::new(&workshop.folder("native")?, command.iter().copied());
@@ -220,7 +242,7 @@ fn one_process() -> Result<()> {
 }
 
 /// Records a program of our own lightly, whose output no other run may have: what is replayed is that of the run that was captured. One that makes a thread
-/// replays as far as it was captured.
+/// replays as far as it was captured, and ends as natively.
 fn own(name: &str, arguments: &[&str]) -> Result<()> {
     let workshop = Workshop::new(&format!("light-{name}-{}", arguments.len()))?;
     let program = workshop.path.join(name);
@@ -239,7 +261,7 @@ fn own(name: &str, arguments: &[&str]) -> Result<()> {
         expand(&log)?
     };
     if arguments.contains(&"thread") {
-        ensure!(messages.contains("the program makes a thread"), "{messages}");
+        ensure!(messages.contains(MAKES_A_THREAD), "{messages}");
         must_end_with(INCOMPLETE, &["replay"], &log)?;
     } else {
         ensure!(messages.is_empty(), "{messages}");
@@ -307,7 +329,7 @@ fn packed() -> Result<()> {
 pub fn trials() -> Result<Vec<Trial>> {
     let mut programs = Vec::new();
     for (scale, suffix) in [(Scale::Small, ""), (Scale::Full, "-full")] {
-        for one in PROGRAMS.iter().filter(|one| !THREADED.iter().any(|name| one.name.contains(name))) {
+        for one in PROGRAMS {
             let name = format!("{}{suffix}", one.name);
             let test = format!("light-program-{name}");
             let body = move || program(one, scale, &test).map_err(|e| Failed::from(format!("{e:?}")));
@@ -315,6 +337,12 @@ pub fn trials() -> Result<Vec<Trial>> {
         }
     }
     let mut trials = one_of(3, programs);
+    for (programs, long) in [(PARALLEL, false), (PARALLEL_LONG, true)] {
+        for one in programs {
+            let body = move || threaded(one).map_err(|e| Failed::from(format!("{e:?}")));
+            trials.push(Trial::test(one.name, body).with_ignored_flag(long));
+        }
+    }
     trials.push(Trial::test("small-files", || small_files().map_err(|e| Failed::from(format!("{e:?}")))));
     trials.push(Trial::test("packed", || packed().map_err(|e| Failed::from(format!("{e:?}")))));
     trials.push(Trial::test("one-process", || one_process().map_err(|e| Failed::from(format!("{e:?}")))));
@@ -323,6 +351,7 @@ pub fn trials() -> Result<Vec<Trial>> {
         ("storm-restarted", "storm", &["300", "restart"]),
         ("features", "features", &[]),
         ("features-thread", "features", &["thread"]),
+        ("crowd", "crowd", &["thread"]),
     ] {
         trials.push(Trial::test(name, move || own(program, arguments).map_err(|e| Failed::from(format!("{e:?}")))));
     }
