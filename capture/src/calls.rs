@@ -22,6 +22,9 @@ pub const BYTES: u64 = 2;
 /// Most bytes that one record takes: what a call writes, and what is known of it.
 const MOST: usize = 1 << 28;
 
+/// Those that are not made as they are: what has to do with signals, makes processes, or ends them.
+const SPECIAL: [u64; 23] =
+    [13, 14, 15, 56, 57, 58, 59, 60, 62, 127, 129, 130, 131, 200, 231, 234, 270, 271, 281, 297, 322, 435, 441];
 /// Those that may wait without the table saying so: on files, pipes, terminals, locks and children.
 const MAY_WAIT: [u64; 30] = [
     0, 1, 2, 16, 19, 20, 40, 61, 72, 73, 74, 75, 85, 162, 187, 247, 257, 275, 276, 277, 278, 295, 296, 306, 318, 327,
@@ -90,6 +93,16 @@ fn way(number: u64, args: &[u64; 6]) -> Way {
             _ => Way::End(UNKNOWN),
         },
     }
+}
+
+/// Whether a call is made as it is, whatever its arguments, unless it is answered, or ends the light part.
+pub fn is_plain(number: u64) -> bool {
+    !SPECIAL.contains(&number)
+}
+
+/// Whether a call with these arguments is made, neither answered nor the end of the light part.
+pub fn is_made(number: u64, args: &[u64; 6]) -> bool {
+    matches!(way(number, args), Way::Make)
 }
 
 /// Whether a descriptor is of something that is no regular file, of which nothing says what it has.
@@ -316,9 +329,10 @@ pub fn note_made(number: u64, args: &[u64; 6], result: i64) {
         fork::written(number, args, result, &mut *see);
     };
     let stream = call.filter(|call| call.sends.is_some()).map_or(0, |_| streams::of(args[0]));
+    let whole = stream != 0 && result > 0 && streams::may_keep(result as u64);
     let takes = |see: &mut dyn FnMut(Buffer)| {
         if let Some(call) = call {
-            taken::visit(call, args, result, stream != 0, see);
+            taken::visit(call, args, result, whole, see);
         }
     };
     let (mut total, mut count) = (9 * 8, 0u16);

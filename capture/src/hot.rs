@@ -27,15 +27,12 @@ use core::arch::global_asm;
 const PAGE: u64 = 4096;
 /// So often a site traps before it jumps.
 const OFTEN: u32 = 24;
-/// Most sites, and bytes of each one's stub.
-const MOST: usize = 64;
+/// Most sites, bytes of each one's stub, and of all of them.
+const MOST: usize = 128;
 const STUB: usize = 64;
+const STUBS: u64 = (MOST * STUB) as u64;
 /// The jump's first byte.
 const JUMP: u8 = 0xe9;
-/// Calls that are made as they are, whatever their arguments.
-const PLAIN: [u64; 27] =
-    [0, 1, 3, 4, 5, 6, 8, 17, 18, 19, 20, 21, 32, 33, 39, 89, 96, 186, 201, 217, 228, 257, 262, 267, 269, 332, 439];
-
 /// A site of a call.
 #[derive(Clone, Copy)]
 struct Site {
@@ -139,13 +136,13 @@ pub fn mapped(path: &[u8], at: u64, len: u64, protection: u64) {
 /// Whether an address is in a stub.
 pub fn is_stub(rip: u64) -> bool {
     let stubs = state::get().hot.stubs;
-    stubs != 0 && (stubs..stubs + PAGE).contains(&rip)
+    stubs != 0 && (stubs..stubs + STUBS).contains(&rip)
 }
 
 /// A call has trapped, whose instruction ends here.
 pub fn count(back: u64, number: u64) {
     let hot = &mut state::get().hot;
-    if !(hot.libc.0..hot.libc.1).contains(&back) || !PLAIN.contains(&number) {
+    if !(hot.libc.0..hot.libc.1).contains(&back) || !calls::is_plain(number) {
         return;
     }
     let found = hot.sites[..hot.count].iter().position(|site| site.back == back);
@@ -211,7 +208,7 @@ fn change(hot: &mut Hot, index: usize, number: u64) {
     }
     let (at, len) = if plain { (back - 7, 5) } else { (back - 13, 7) };
     let mut code = Code { bytes: [0; STUB], len: 0, at: hot.stubs + (index * STUB) as u64 };
-    let data = hot.stubs + PAGE;
+    let data = hot.stubs + STUBS;
     let mut fits = true;
     if plain {
         code.put(&before[9..14]);
@@ -265,14 +262,14 @@ fn make_room(hot: &mut Hot, near: u64) -> bool {
         let at = (near & !0xf_ffff) - (megabytes << 20);
         let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
         // SAFETY: replaces nothing.
-        let mapped = unsafe { sys::call(sys::MMAP, [at, 2 * PAGE, PROT_READ | PROT_WRITE, flags, u64::MAX, 0]) };
+        let mapped = unsafe { sys::call(sys::MMAP, [at, STUBS + PAGE, PROT_READ | PROT_WRITE, flags, u64::MAX, 0]) };
         if mapped != at as i64 {
             continue;
         }
         let stack = &raw const SERVING as u64 + STACK as u64;
         for (i, word) in [0, stack, bugnet_fast as *const () as u64].into_iter().enumerate() {
             // SAFETY: memory that was made just now.
-            unsafe { ((at + PAGE) as *mut u64).add(i).write(word) };
+            unsafe { ((at + STUBS) as *mut u64).add(i).write(word) };
         }
         hot.stubs = at;
         return true;
@@ -299,12 +296,15 @@ unsafe extern "C" fn serve(frame: &mut Frame) {
     let state = state::get();
     let back = state.hot.sites[frame.target as usize % MOST].back;
     // SAFETY: what the stub has saved; nobody else uses it.
-    unsafe { PROGRAMS = ((state.hot.stubs + PAGE) as *const u64).read() };
+    unsafe { PROGRAMS = ((state.hot.stubs + STUBS) as *const u64).read() };
     frame.target = back - calls::BYTES;
     if !state.on || state.full || state.signals.has_come() {
         return;
     }
     let (number, args) = (frame.rax, [frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8, frame.r9]);
+    if !calls::is_made(number, &args) {
+        return;
+    }
     let result = calls::make_open(number, &args);
     let has_come = state.signals.has_come();
     let is_again =

@@ -13,7 +13,10 @@ pub const AT: u64 = 0x1001_0000_0000;
 
 /// Bytes that most processes do not need more of.
 const FEW: u64 = 256 << 10;
+/// So many bytes behind them get their pages at once: each one by itself would take a fault.
+const STEP: usize = 1 << 20;
 const MADV_RANDOM: u64 = 1;
+const MADV_POPULATE_WRITE: u64 = 23;
 const EEXIST: i64 = -17;
 const EFBIG: i64 = -27;
 /// Bytes of the smallest first part.
@@ -35,9 +38,10 @@ pub struct Log {
     part: u32,
     /// Bytes of records in the parts before.
     before: u64,
-    /// Bytes of the file, and of them in use.
+    /// Bytes of the file, of them in use, and with pages that are there.
     size: usize,
     used: usize,
+    ready: usize,
     /// What each part's header says.
     from: From,
     began: u64,
@@ -46,7 +50,7 @@ pub struct Log {
 impl Log {
     pub const fn new() -> Self {
         let from = From { pid: 0, program: 0, how: 0, call: 0 };
-        Self { part: 0, before: 0, size: 0, used: 0, from, began: 0 }
+        Self { part: 0, before: 0, size: 0, used: 0, ready: 0, from, began: 0 }
     }
 
     /// Bytes of the log, as if it had one part.
@@ -135,7 +139,7 @@ fn open(size: usize, least: usize) -> Result<(), i64> {
     store(BEGAN, began);
     store(PART_NUMBER, part.into());
     store(USED, HEADER as u64);
-    (state.log.size, state.log.used) = (size, HEADER);
+    (state.log.size, state.log.used, state.log.ready) = (size, HEADER, FEW as usize);
     Ok(())
 }
 
@@ -151,6 +155,17 @@ fn go_on(most: usize) -> bool {
         state::get().log = before;
     }
     is_open
+}
+
+/// Gives the log's next bytes their pages. A kernel that does not know that, or a full disk, does so when they are written, or not.
+fn make_ready(least: usize) {
+    let log = &mut state::get().log;
+    let from = log.ready;
+    log.ready = (least + STEP).next_multiple_of(PAGE as usize).min(log.size);
+    if from < log.ready {
+        // SAFETY: the log's own memory.
+        unsafe { sys::call3(sys::MADVISE, AT + from as u64, (log.ready - from) as u64, MADV_POPULATE_WRITE) };
+    }
 }
 
 fn store(at: usize, word: u64) {
@@ -173,6 +188,9 @@ impl Record {
             return None;
         }
         let start = state::get().log.used;
+        if start + most > state::get().log.ready {
+            make_ready(start + most);
+        }
         let mut record = Self { start, at: start };
         record.word(u64::from(kind) << 32 | u64::from(number) << 48);
         Some(record)

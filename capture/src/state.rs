@@ -2,6 +2,7 @@
 
 use crate::cpuid::Hidden;
 use crate::hot::Hot;
+use crate::layout::OUTPUT;
 use crate::log::Log;
 use crate::signals::Signals;
 use core::cell::UnsafeCell;
@@ -28,6 +29,8 @@ pub struct State {
     pub log: Log,
     /// Which descriptors are the recording's standard output (1) and error (2).
     pub streams: [u8; 256],
+    /// How many more bytes of what is written there the log keeps.
+    pub output: u64,
     /// Whether the process is a child of `vfork`, so deep.
     pub lent: usize,
     pub signals: Signals,
@@ -52,6 +55,7 @@ static STATE: Own = Own(UnsafeCell::new(State {
     data: (0, 0),
     log: Log::new(),
     streams: [0; 256],
+    output: OUTPUT,
     lent: 0,
     signals: Signals::new(),
     hot: Hot::new(),

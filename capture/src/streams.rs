@@ -47,6 +47,14 @@ pub fn of(descriptor: u64) -> u8 {
     state::get().streams.get(descriptor as u32 as usize).copied().unwrap_or(0)
 }
 
+/// Whether the log keeps all of what a call has written there, which counts from now on.
+pub fn may_keep(bytes: u64) -> bool {
+    let left = &mut state::get().output;
+    let kept = bytes <= *left;
+    *left -= if kept { bytes } else { 0 };
+    kept
+}
+
 /// A call that may change descriptors has succeeded.
 pub fn follow(number: u64, args: &[u64; 6], result: i64) {
     let streams = &mut state::get().streams;

@@ -42,6 +42,9 @@ pub struct Captured {
     /// Whether a signal killed it; by itself: for what it did, or sent to itself.
     #[serde(skip)]
     failed: Option<bool>,
+    /// Whether all of its output was kept.
+    #[serde(skip)]
+    has_output: bool,
     #[serde(skip)]
     parts: Parts,
 }
@@ -110,14 +113,17 @@ impl Captured {
         let header = &parts.header;
         let (mut program, mut args) = programs.get(&header.from).cloned().unwrap_or_default();
         let mut end = ProcessEnd::Unknown;
-        let (mut calls, mut signals, mut moments, mut failed) = (0, 0, 0, None);
+        let (mut calls, mut signals, mut moments, mut failed, mut has_output) = (0, 0, 0, None, true);
         let mut see = |record: Record<'_>| match record {
             Record::Program(texts) => {
                 let mut texts = texts.into_iter().map(|text| String::from_utf8_lossy(text).into_owned());
                 program = texts.next().unwrap_or_default();
                 args = texts.skip(1).collect();
             }
-            Record::Call(_) => calls += 1,
+            Record::Call(call) => {
+                calls += 1;
+                has_output &= call.has_output();
+            }
             Record::Signal { .. } => signals += 1,
             Record::Moment { .. } => moments += 1,
             Record::End(ended) => {
@@ -149,7 +155,7 @@ impl Captured {
             unrecorded: None,
         };
         let process = Process { id: header.process, info: Some(info), threads: 1, intervals: 0, instructions: 0, end };
-        Ok(Self { process, calls, signals, moments, size: parts.size()?, failed, parts })
+        Ok(Self { process, calls, signals, moments, size: parts.size()?, failed, has_output, parts })
     }
 }
 

@@ -25,6 +25,7 @@ pub fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     // Which thread wrote what in which interval, only the log itself knows.
     if let (Some(streams), None, None) = (args.output, &args.thread, &args.intervals)
         && let Some(light) = find_light(&args.log, some(&args.process))?
+        && light.has_output(&args.process)?
     {
         return light.output(&args.process, streams);
     }

@@ -15,6 +15,16 @@ const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
 
 impl Light {
+    /// Whether all that the processes wrote that are selected was kept.
+    ///
+    /// # Errors
+    /// There is no such process.
+    pub fn has_output(&self, arg: &ProcessArg) -> Result<bool, Failure> {
+        let selected = arg.process.as_deref().map(|name| self.select_some(name)).transpose()?;
+        let is_selected = |id: &ProcessId| selected.as_ref().is_none_or(|some| some.contains(id));
+        Ok(self.processes.iter().filter(|one| is_selected(&one.process.id)).all(|one| one.has_output))
+    }
+
     /// Writes what the processes wrote that are selected, one after the other.
     ///
     /// # Errors

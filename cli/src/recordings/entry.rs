@@ -6,6 +6,7 @@ use super::name::is_name;
 use super::writers::{Writers, tails};
 use crate::encrypted::is_encrypted;
 use bugnet_format::folder::{ELF_FOLDER, Ending, META_FILE, Meta, NEW_META_FILE, Recording, SOURCES_FOLDER};
+use bugnet_format::light::LIGHT_FOLDER;
 use bugnet_format::pack::PACK_MAGIC;
 use bugnet_format::source::open_file;
 use bugnet_format::types::ProcessId;
@@ -126,7 +127,7 @@ pub struct Contents {
 impl Contents {
     /// Of this folder.
     pub fn of(folder: &Path) -> std::io::Result<Self> {
-        const OURS: [&str; 5] = [META_FILE, NEW_META_FILE, HANDOVER, ELF_FOLDER, SOURCES_FOLDER];
+        const OURS: [&str; 6] = [META_FILE, NEW_META_FILE, HANDOVER, ELF_FOLDER, SOURCES_FOLDER, LIGHT_FOLDER];
         let mut contents = Self::default();
         for entry in fs::read_dir(folder)? {
             let name = entry?.file_name();

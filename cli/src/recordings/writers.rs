@@ -1,9 +1,10 @@
 //! Recorded programs that still write, with no `bugnet record` that waits for them: one that was killed leaves its program running,
 //! and children outlive the first process.
 //!
-//! Each recorded thread has a tail of its log mapped, which the system lists.
+//! Each recorded thread has a tail of its log mapped, and each captured process its light log, which the system lists.
 
 use bugnet_format::folder::TAIL_FILES;
+use bugnet_format::light::LIGHT_FOLDER;
 use std::cell::OnceCell;
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -48,7 +49,8 @@ impl Mapped {
     fn add(&mut self, maps: &[u8]) {
         for line in maps.split(|byte| *byte == b'\n') {
             let Some((inode, path)) = mapping(line) else { continue };
-            if TAIL_FILES.iter().any(|name| path.file_name() == Some(OsStr::new(name))) {
+            let is_tail = TAIL_FILES.iter().any(|name| path.file_name() == Some(OsStr::new(name)));
+            if is_tail || path.parent().is_some_and(|folder| folder.ends_with(LIGHT_FOLDER)) {
                 self.inodes.insert(inode);
                 self.paths.insert(path);
             }
@@ -79,7 +81,7 @@ fn mapping(line: &[u8]) -> Option<(u64, PathBuf)> {
     Some((inode, PathBuf::from(OsString::from_vec(name))))
 }
 
-/// The tails in a recording's folder, each with its inode number.
+/// The tails and light logs in a recording's folder, each with its inode number.
 pub fn tails(recording: &Path) -> Vec<(PathBuf, u64)> {
     use std::os::unix::fs::MetadataExt;
     let mut tails = Vec::new();
@@ -93,6 +95,10 @@ pub fn tails(recording: &Path) -> Vec<(PathBuf, u64)> {
             tails.extend(path.symlink_metadata().ok().map(|metadata| (path, metadata.ino())));
         }
     }
+    // Parts of light logs, of which each process has the last one mapped.
+    let light = fs::read_dir(recording.join(LIGHT_FOLDER)).into_iter().flatten().flatten();
+    let files = light.filter_map(|entry| entry.metadata().ok().map(|metadata| (entry.path(), metadata)));
+    tails.extend(files.filter(|(_, metadata)| metadata.is_file()).map(|(path, metadata)| (path, metadata.ino())));
     tails
 }
 

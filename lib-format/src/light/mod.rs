@@ -150,6 +150,12 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
+    /// Whether the log has all that it wrote to standard output or error.
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        self.stream == 0 || self.output().map(<[u8]>::len).sum::<usize>() as i64 == self.result.max(0)
+    }
+
     /// What it wrote to standard output or error.
     pub fn output(&self) -> impl Iterator<Item = &'a [u8]> {
         let mut left = if self.stream == 0 { 0 } else { usize::try_from(self.result).unwrap_or(0) };

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result, ensure};
 use bugnet_tests::bugnet::{
-    INCOMPLETE, Job, Workshop, must_end_with, must_pass, printed, run, same_behaviour, same_bytes, same_files,
+    INCOMPLETE, Job, Workshop, binary, must_end_with, must_pass, printed, run, same_behaviour, same_bytes, same_files,
     source_tree, take_messages, verify_log,
 };
 use bugnet_tests::parallel::{PARALLEL, PARALLEL_LONG};
@@ -11,9 +11,14 @@ use bugnet_tests::programs::{PROGRAMS, Program, Scale, compile};
 use bugnet_tests::sample::one_of;
 use libtest_mimic::{Failed, Trial};
 use serde_json::Value;
+use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output};
+
+/// A program of the table of those without threads that makes one.
+const THREADED: &str = "qemu";
 
 /// What is said where the light part of a log ends.
 const MAKES_A_THREAD: &str = "the program makes a thread";
@@ -322,6 +327,52 @@ fn packed() -> Result<()> {
     workshop.done()
 }
 
+/// Light logs share copies of mapped files, but not of one that has become another, whatever its time of modification says; what no log has any more goes.
+fn shared_copies() -> Result<()> {
+    let workshop = Workshop::new("light-shared-copies")?;
+    let (folder, default) = (workshop.folder("recorded")?, workshop.folder("default")?);
+    // Each prints another number; the files have the same length, inode number and time of modification.
+    let program = |number: u32| format!("#include <stdio.h>\nint main(void) {{ printf(\"%d\\n\", {number}); }}\n");
+    let (own, other) = (folder.join("own"), folder.join("other"));
+    let mut logs = Vec::new();
+    for number in [11, 22] {
+        compile(&["gcc", "-O1"], &program(number), &other)?;
+        let modified = fs::metadata(&other)?.modified()?;
+        fs::write(&own, fs::read(&other)?)?;
+        fs::set_permissions(&own, fs::metadata(&other)?.permissions())?;
+        fs::File::options().write(true).open(&own)?.set_modified(modified.min(std::time::UNIX_EPOCH))?;
+        let log = default.join(format!("log-{number}"));
+        let job = Job::new(&folder, [own.to_str().context("a path")?]);
+        let mut output = run(job.recorded(&log, &["--light"])?.env("BUGNET_DIR", &default))?;
+        ensure!(take_messages(&mut output).is_empty() && output.stdout == format!("{number}\n").as_bytes());
+        ensure!(!log.join("light/shared").exists());
+        logs.push((log, output));
+    }
+    let copies = |log: &Path| -> Result<Vec<(OsString, u64)>> {
+        let entries = fs::read_dir(log.join("light/files"))?.flatten();
+        entries.map(|entry| Ok((entry.file_name(), entry.metadata()?.ino()))).collect()
+    };
+    let [first, second] = [copies(&logs[0].0)?, copies(&logs[1].0)?];
+    let shared = first.iter().filter(|copy| second.contains(copy)).count();
+    // The program itself is another file than before; its libraries are not.
+    ensure!(shared >= 2 && shared + 1 == first.len(), "{first:?}, {second:?}");
+    for (log, output) in &logs {
+        must_pass(&["expand"], log)?;
+        verify_log(log, output)?;
+    }
+    let all = default.join(".captured");
+    let left = || -> Result<[usize; 2]> {
+        Ok([fs::read_dir(all.join("files"))?.count(), fs::read_dir(all.join("places"))?.count()])
+    };
+    ensure!(left()?[0] == first.len() + 1, "{:?}", left()?);
+    for (log, files) in [(&logs[0].0, first.len()), (&logs[1].0, 0)] {
+        ensure!(run(Command::new(binary()?).arg("rm").arg(log).env("BUGNET_DIR", &default))?.status.success());
+        ensure!(left()?[0] == files, "{:?}", left()?);
+    }
+    ensure!(left()? == [0, 0], "{:?}", left()?);
+    workshop.done()
+}
+
 /// The tests.
 ///
 /// # Errors
@@ -329,7 +380,7 @@ fn packed() -> Result<()> {
 pub fn trials() -> Result<Vec<Trial>> {
     let mut programs = Vec::new();
     for (scale, suffix) in [(Scale::Small, ""), (Scale::Full, "-full")] {
-        for one in PROGRAMS {
+        for one in PROGRAMS.iter().filter(|one| one.name != THREADED) {
             let name = format!("{}{suffix}", one.name);
             let test = format!("light-program-{name}");
             let body = move || program(one, scale, &test).map_err(|e| Failed::from(format!("{e:?}")));
@@ -337,13 +388,16 @@ pub fn trials() -> Result<Vec<Trial>> {
         }
     }
     let mut trials = one_of(3, programs);
-    for (programs, long) in [(PARALLEL, false), (PARALLEL_LONG, true)] {
+    let qemu: Vec<&Program> = PROGRAMS.iter().filter(|one| one.name == THREADED).collect();
+    for (programs, long) in [(qemu, false), (PARALLEL.iter().collect(), false), (PARALLEL_LONG.iter().collect(), true)]
+    {
         for one in programs {
             let body = move || threaded(one).map_err(|e| Failed::from(format!("{e:?}")));
             trials.push(Trial::test(one.name, body).with_ignored_flag(long));
         }
     }
     trials.push(Trial::test("small-files", || small_files().map_err(|e| Failed::from(format!("{e:?}")))));
+    trials.push(Trial::test("shared-copies", || shared_copies().map_err(|e| Failed::from(format!("{e:?}")))));
     trials.push(Trial::test("packed", || packed().map_err(|e| Failed::from(format!("{e:?}")))));
     trials.push(Trial::test("one-process", || one_process().map_err(|e| Failed::from(format!("{e:?}")))));
     for (name, program, arguments) in [
