@@ -10,7 +10,7 @@ use bugnet_format::record::{Record, SignalStep};
 use bugnet_format::regs::{RSP, RegisterFile};
 use bugnet_format::types::{Addr, Position};
 use bugnet_replay::Result;
-use bugnet_replay::backtrace::{Found, Frame};
+use bugnet_replay::backtrace::{Found, Frame, unwind};
 use bugnet_replay::code_text::CodeText;
 use bugnet_replay::crash::moment;
 use bugnet_replay::cursor::{Cursor, Place, Seek};
@@ -80,7 +80,10 @@ pub fn first((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>, symbols: &mu
     if begun.is_empty() {
         return Ok(None);
     }
-    let inside = still_inside((tools, log), cursor, &begun)?;
+    let inside = match on_stack(log, cursor, symbols, &begun)? {
+        0 => still_inside((tools, log), cursor, &begun)?,
+        inside => inside,
+    };
     let mut found = None;
     for Begun { place, number, .. } in begun.into_iter().take(inside).rev() {
         let Some(number) = is_fault(number) else { continue };
@@ -95,6 +98,16 @@ pub fn first((tools, log): (&Tools, &Log), cursor: &mut Cursor<'_>, symbols: &mu
 
 /// The functions that a handler has interrupted, and what is known of their registers.
 type Interrupted = (Vec<Frame>, (RegisterFile, Atoms));
+
+/// How many of these handlers, the last ones, the stack shows that the thread was in at the end, unwound by tables alone: they begin with the kernel's frame outside them.
+/// 0 where it does not lead so far.
+fn on_stack(log: &Log, cursor: &mut Cursor<'_>, symbols: &mut Symbolizer, begun: &[Begun]) -> Result<usize> {
+    /// What a handler's return takes from there.
+    const RETURN: u64 = 8;
+    let (regs, code) = (cursor.regs().clone(), log.code(cursor.pid())?);
+    let tops = unwind(&regs, cursor, symbols, &code)?.stack_pointers();
+    Ok(begun.iter().take_while(|one| tops.contains(&one.frame.wrapping_add(RETURN))).count())
+}
 
 /// In how many of these handlers, the last ones, the thread was to the end: one that was left by a jump is over once calls are made from further out.
 fn still_inside((tools, log): (&Tools, &Log), cursor: &Cursor<'_>, begun: &[Begun]) -> Result<usize> {

@@ -380,12 +380,8 @@ pub fn raised(thread: &mut Thread, info: &mut Signal, position: u64, regs: Regis
             machine.set_flags(handler.rflags);
             machine.set_pc(handler.rip);
             machine.set_vectors(&handler.ymm);
+            // The event of the transfer to the handler records it.
             thread.recount(position);
-            thread.begin_handler(&mut handler);
-            let to = Box::new(handler);
-            let step = SignalStep::Delivery;
-            thread.record(position, |delta| Record::Signal { delta, step, number: number as u64, regs: to });
-            thread.limit_soon();
             Raised::Handled
         }
         Some(Ok(Next::Nothing)) => ended(thread, position, regs),

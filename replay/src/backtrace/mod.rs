@@ -68,6 +68,16 @@ pub struct Unwound {
     pub states: Vec<FrameState>,
 }
 
+impl Unwound {
+    /// The stack pointers of the frames, the innermost first, as far as tables lead to them.
+    #[must_use]
+    pub fn stack_pointers(&self) -> Vec<u64> {
+        let is_sure = |frame: &Frame| matches!(frame.found, Found::Registers | Found::Tables);
+        let sure = self.frames.iter().zip(&self.states).take_while(|(frame, _)| is_sure(frame));
+        sure.filter_map(|(_, state)| state.registers.get(RSP)).collect()
+    }
+}
+
 /// The frame outside another one.
 struct Caller {
     regs: Registers,

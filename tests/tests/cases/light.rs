@@ -272,6 +272,10 @@ fn own(name: &str, arguments: &[&str]) -> Result<()> {
         ensure!(messages.is_empty(), "{messages}");
         verify_log(&log, &output)?;
     }
+    if name == "features" && arguments.is_empty() {
+        let told = printed(&must_pass(&["info"], &log)?);
+        ensure!(told.contains("SIGILL handled, at"), "{told}");
+    }
     workshop.done()
 }
 
