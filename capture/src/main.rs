@@ -22,6 +22,8 @@ mod exec;
 mod expand;
 mod files;
 mod fork;
+#[path = "../../client-logger/src/run/hidden.rs"]
+mod hidden;
 mod hot;
 #[path = "../../system-calls/src/kernel.rs"]
 #[allow(dead_code)]

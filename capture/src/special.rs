@@ -1,9 +1,11 @@
 //! Instructions whose results come from the processor: RDTSC, RDTSCP, CPUID. The kernel raises a signal for each; its handler answers, and the log has what it said.
 
 use crate::cpuid;
+use crate::hidden::{ABOVE_V2, ABOVE_V3, HIDDEN};
 use crate::layout::{CPUID, RDTSC, RDTSCP, SPECIAL};
 use crate::log::Record;
 use crate::signals::Context;
+use crate::state;
 use crate::sys;
 use crate::trap;
 use core::arch::x86_64::{__cpuid_count, __rdtscp, _rdtsc};
@@ -13,22 +15,11 @@ const RBX: usize = 11;
 const RCX: usize = 14;
 const RDX: usize = 12;
 
-/// Bits of CPUID that the program does not see: `(leaf, register 0 to 3 for EAX to EDX, bits)`. Those of full recording (`client-logger/src/run/special.rs`),
-/// at the level x86-64-v3; and RDRAND, RDSEED and RDPID, which nothing traps.
-const HIDDEN: [(u32, u32, usize, u32); 12] = [
-    (1, 0, 2, 1 << 3 | 1 << 30 | 1 << 1 | 1 << 25),
-    (7, 0, 1, 1 << 0 | 1 << 2 | 1 << 4 | 1 << 11 | 1 << 18),
-    (7, 0, 1, 1 << 16 | 1 << 17 | 1 << 21 | 1 << 26 | 1 << 27 | 1 << 28 | 1 << 30 | 1 << 31),
-    (7, 0, 1, 1 << 19 | 1 << 23 | 1 << 24 | 1 << 29),
-    (7, 0, 2, 1 << 1 | 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 11 | 1 << 12 | 1 << 14 | 1 << 22 | 1 << 23),
-    (7, 0, 2, 1 << 8 | 1 << 9 | 1 << 10 | 1 << 27 | 1 << 28 | 1 << 29),
-    (7, 0, 3, 1 << 2 | 1 << 3 | 1 << 5 | 1 << 8 | 1 << 11 | 1 << 13 | 1 << 16 | 1 << 20),
-    (7, 0, 3, 1 << 22 | 1 << 23 | 1 << 24 | 1 << 25),
-    (7, 1, 0, 1 << 5 | 1 << 21 | 1 << 22 | 1 << 0 | 1 << 1 | 1 << 2 | 1 << 3 | 1 << 7 | 1 << 23 | 1 << 4),
-    (7, 1, 3, 1 << 4 | 1 << 5 | 1 << 8 | 1 << 10 | 1 << 19 | 1 << 21),
-    (0x8000_0001, 0, 2, 1 << 11 | 1 << 15 | 1 << 16 | 1 << 21 | 1 << 6),
-    (0x8000_0008, 0, 1, 1 << 0 | 1 << 4 | 1 << 8),
-];
+/// Bits of CPUID of what nothing traps, as full recording does: RDRAND, RDSEED, RDPID. `(leaf, subleaf, register 0 to 3 for EAX to EDX, bits)`
+const UNTRAPPED: [(u32, u32, usize, u32); 3] = [(1, 0, 2, 1 << 30), (7, 0, 1, 1 << 18), (7, 0, 2, 1 << 22)];
+/// Levels of what the program sees: all that can be recorded, x86-64-v3 (which is the default), x86-64-v2.
+const HOST: u32 = 0;
+const V2: u32 = 2;
 
 /// State components that the processor has: XGETBV, which nothing traps, says so.
 pub fn components() -> u64 {
@@ -41,18 +32,25 @@ pub fn components() -> u64 {
 fn answers(leaf: u32, subleaf: u32) -> [u32; 4] {
     let raw = __cpuid_count(leaf, subleaf);
     let mut out = [raw.eax, raw.ebx, raw.ecx, raw.edx];
-    for (l, s, register, bits) in HIDDEN {
+    let level = state::get().cpu;
+    let above_v3 = ABOVE_V3.iter().filter(|_| level != HOST);
+    let above_v2 = ABOVE_V2.iter().filter(|_| level == V2);
+    let always = HIDDEN.iter().map(|(l, s, register, bits, _)| (*l, *s, *register, *bits));
+    for (l, s, register, bits) in always.chain(UNTRAPPED.iter().chain(above_v3).chain(above_v2).copied()) {
         if l == leaf && (s == subleaf || leaf != 7) {
             out[register] &= !bits;
         }
     }
-    /// Bytes of legacy region, header, and AVX.
-    const AREA: u32 = 576 + 256;
+    /// x87, SSE, AVX.
+    const COMPONENTS: u32 = 7;
+    let components = if level == V2 { COMPONENTS & 3 } else { COMPONENTS };
+    // Legacy region, header, and AVX.
+    let area = if level == V2 { 576 } else { 576 + 256 };
     match (leaf, subleaf) {
-        (0xd, 0) => [out[0] & 7, AREA, AREA, 0],
-        (0xd, 1) => [out[0] & 7, AREA, 0, 0],
+        (0xd, 0) => [out[0] & components, area, area, 0],
+        (0xd, 1) => [out[0] & 7, area, 0, 0],
         // The size of one that is hidden stays: XSAVEC saves it, too, and glibc makes room by these sizes.
-        (0xd, component) if component > 2 => [out[0], 0, 0, 0],
+        (0xd, component) if component >= 32 || components >> component & 1 == 0 => [out[0], 0, 0, 0],
         (0x1d | 0x1e, _) => [0; 4],
         _ => out,
     }

@@ -3,6 +3,7 @@
 use crate::cpuid;
 use crate::elf::{Elf, Loaded, PAGE, page_end};
 use crate::expand;
+use crate::files;
 use crate::layout::{EXECUTED, PROGRAM, SPAWNED, START, STARTED};
 use crate::log::{self, From, Record};
 use crate::special;
@@ -60,11 +61,15 @@ pub unsafe extern "C" fn main(initial: *const u64) -> ! {
         let personality = sys::call3(sys::PERSONALITY, 0xffff_ffff, 0, 0) as u64;
         sys::call3(sys::PERSONALITY, personality & !COMPAT_LAYOUT, 0, 0);
     }
-    if let Err(error) = log::begin(parse(bytes(origin))) {
+    let (from, cpu) = parse(bytes(origin));
+    state.cpu = cpu;
+    if let Err(error) = log::begin(from) {
         fail("the log has no room for another process", error);
     }
     cpuid::begin();
     streams::begin(bytes(streams));
+    name_as_the_kernel(&mut state.elf);
+    let elf = state.elf.as_ptr() as u64;
     describe(&kernel, elf, name);
     let loaded = load(elf, kernel.random());
     let contents = Contents {
@@ -96,8 +101,8 @@ pub unsafe extern "C" fn main(initial: *const u64) -> ! {
     unsafe { jump(entry, stack.pointer) }
 }
 
-/// From which process, as `how:pid.program`.
-fn parse(text: &[u8]) -> From {
+/// From which process, and what CPUID shows: `how.pid.program.call.level`.
+fn parse(text: &[u8]) -> (From, u32) {
     let mut numbers = text.split(|b| *b == b'.').map(|digits| {
         digits
             .iter()
@@ -110,7 +115,23 @@ fn parse(text: &[u8]) -> From {
         3 => SPAWNED,
         _ => STARTED,
     };
-    From { how, pid: next(), program: next(), call: next() }
+    (From { how, pid: next(), program: next(), call: next() }, next())
+}
+
+/// The path of the program's file without links, as `/proc/self/exe` leads to: some find what belongs to them by it.
+fn name_as_the_kernel(path: &mut [u8; 4096]) {
+    // SAFETY: a path that ends with a zero byte.
+    let file = unsafe { sys::call3(sys::OPEN, path.as_ptr() as u64, sys::O_CLOEXEC, 0) };
+    if file < 0 {
+        return;
+    }
+    let mut room = [0; 4096];
+    let len = files::path(file as u64, &mut room[..4095]);
+    // SAFETY: opened just now.
+    unsafe { sys::call3(sys::CLOSE, file as u64, 0, 0) };
+    if room[0] == b'/' && len < room.len() {
+        *path = room;
+    }
 }
 
 /// Tells the log what is executed.

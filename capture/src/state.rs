@@ -12,6 +12,8 @@ pub struct State {
     pub pid: u32,
     /// How many programs of processes with this id came before.
     pub program: u32,
+    /// What CPUID shows the program ([`crate::special`]).
+    pub cpu: u32,
     /// Whether the light part goes on.
     pub on: bool,
     /// Whether the log's disk is full.
@@ -46,6 +48,7 @@ unsafe impl Sync for Own {}
 static STATE: Own = Own(UnsafeCell::new(State {
     pid: 0,
     program: 0,
+    cpu: 0,
     on: false,
     full: false,
     folder: [0; 1024],

@@ -103,7 +103,7 @@ pub struct RecordArgs {
     ///
     /// For processes with one thread, and those that they start. Where a process makes a thread, or shares memory with others, its log ends, with a
     /// sentence. Where the system lacks what it takes, the program is recorded as without this, and a line says why.
-    #[arg(long, conflicts_with_all = ["until_fail", "keep", "chaos", "no_follow", "snapshot", "cpu"])]
+    #[arg(long, conflicts_with_all = ["until_fail", "keep", "chaos", "no_follow", "snapshot"])]
     pub light: bool,
     /// Do not print a summary at the end
     #[arg(short, long)]

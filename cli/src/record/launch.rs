@@ -4,6 +4,7 @@ use super::error::RecordError;
 use super::inherited::Inherited;
 use super::limits::Limits;
 use super::low_layout;
+use super::machine::CpuLevel;
 use super::seed::{WHOLE_BLOCKS, longest_block};
 use super::streams::Streams;
 use bugnet_launch::{Program, variables};
@@ -237,10 +238,15 @@ impl Execution {
     }
 
     /// The program that captures it natively, into the log in this folder.
-    pub fn captured(program: &Program, capture: &Path, log: &Path) -> Result<Self, RecordError> {
+    pub fn captured(program: &Program, capture: &Path, log: &Path, cpu: CpuLevel) -> Result<Self, RecordError> {
         let name = program.file.file_name().unwrap_or(program.file.as_os_str());
-        // How it begins, and by which process.
-        let origin = format!("0.{}.0.0", std::process::id());
+        // How it begins, by which process, and what CPUID shows (`capture/src/special.rs`).
+        let level = match cpu {
+            CpuLevel::Host | CpuLevel::V4 => 0,
+            CpuLevel::V3 => 1,
+            CpuLevel::V2 => 2,
+        };
+        let origin = format!("0.{}.0.0.{level}", std::process::id());
         let own = [capture, log, Path::new(&origin), Path::new(""), &program.elf, &program.file, Path::new(name)];
         let own = own.into_iter().map(|text| text.as_os_str().to_owned());
         Ok(Self {

@@ -68,7 +68,7 @@ pub fn capture(recorder: &Recorder<'_>, mut folder: LogFolder) -> Result<End, Re
     let shared = light.join(layout::SHARED);
     share(&shared, folder.shared_captured().as_deref()).map_err(system("make the folder of what light logs share"))?;
     let capture = Tools::locate()?.path(Tool::Capture)?;
-    let execution = Execution::captured(&recorder.program, &capture, folder.path())?;
+    let execution = Execution::captured(&recorder.program, &capture, folder.path(), args.cpu)?;
     let child = launch::launch(&execution, &recorder.inherited, &recorder.streams()?)?;
     folder.keep(true);
     let linked = folder.link_latest();

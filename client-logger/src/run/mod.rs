@@ -5,6 +5,7 @@ mod callouts;
 pub mod dying;
 pub mod expand;
 pub mod fault;
+mod hidden;
 mod life;
 pub mod lifetime;
 pub mod parts;

@@ -24,7 +24,7 @@ const THREADED: &str = "qemu";
 const MAKES_A_THREAD: &str = "the program makes a thread";
 
 /// What each of these shells and interpreters does is one kind of what the table of real programs does not have.
-const SCRIPTS: [(&str, &[&str]); 16] = [
+const SCRIPTS: [(&str, &[&str]); 17] = [
     ("forks", &["/bin/bash", "-c", "for i in 1 2 3; do (echo $i; exit $i) | cat; done; /bin/echo end; exit 3"]),
     (
         "redirected",
@@ -91,7 +91,23 @@ const SCRIPTS: [(&str, &[&str]); 16] = [
     ),
     ("large", &["/bin/dd", "if=/dev/zero", "of=/dev/null", "bs=8M", "count=20", "status=none"]),
     ("no-files", &["/bin/bash", "-c", "ulimit -n 8; /bin/true; echo $?; /bin/cat /etc/hostname"]),
-    ("own-name", &["/bin/sh", "-c", "readlink /proc/self/exe; cat /proc/self/comm"]),
+    (
+        "own-name",
+        &[
+            "/bin/sh",
+            "-c",
+            "readlink /proc/self/exe; cat /proc/self/comm; ln -s /usr/bin/readlink link; ./link /proc/self/exe; rm link; cd /usr/bin; ./../bin/readlink /proc/self/exe",
+        ],
+    ),
+    (
+        "reserves",
+        &[
+            "/usr/bin/python3",
+            "-c",
+            // Places that a program chooses, some of which an expansion needs itself.
+            "import ctypes\nc = ctypes.CDLL(None)\nc.mmap.restype = ctypes.c_void_p\nfor at in range(0x2d0000000000, 0x600000000000, 0x050000000000):\n r = c.mmap(ctypes.c_void_p(at), ctypes.c_size_t(1 << 30), 0, 0x100022, -1, ctypes.c_long(0))\n print(r == at)\n if r == at:\n  print(c.mprotect(ctypes.c_void_p(at + 0x1000), 4096, 3)); ctypes.memset(at + 0x1000, 7, 100); print(ctypes.string_at(at + 0x1000, 3))",
+        ],
+    ),
     (
         "maps-a-file",
         &[
@@ -164,8 +180,8 @@ fn processes(log: &Path) -> Result<impl Iterator<Item = PathBuf>> {
 }
 
 /// Records lightly, and looks at what came of it.
-fn look(job: &Job, native: &Output, recorded: &Job, log: &Path) -> Result<()> {
-    let mut output = run(&mut recorded.recorded(log, &["--light"])?)?;
+fn look(job: &Job, native: &Output, (recorded, options): (&Job, &[&str]), log: &Path) -> Result<()> {
+    let mut output = run(&mut recorded.recorded(log, &[&["--light"], options].concat())?)?;
     let messages = take_messages(&mut output);
     ensure!(messages.is_empty(), "{messages}");
     same_behaviour(native, &output).context("captured instead of natively run")?;
@@ -181,7 +197,7 @@ fn program(program: &Program, scale: Scale, test: &str) -> Result<()> {
     let job = program.job(&workshop.folder("native")?, scale)?;
     let native = run(&mut job.native()?)?;
     let recorded = program.job(&workshop.folder("recorded")?, scale)?;
-    look(&job, &native, &recorded, &workshop.path.join("log"))?;
+    look(&job, &native, (&recorded, program.options), &workshop.path.join("log"))?;
     workshop.done()
 }
 
@@ -212,7 +228,7 @@ fn script(name: &str, command: &[&str]) -> Result<()> {
     let native = run(&mut job.native()?)?;
     let recorded = Job { dir: workshop.folder("recorded")?, ..job.clone() };
     let log = workshop.path.join("log");
-    look(&job, &native, &recorded, &log)?;
+    look(&job, &native, (&recorded, &[]), &log)?;
     // Made again, it is the same: each call is at the same position, with the same results. (What is watched of memory for a full list takes long.)
     let calls = must_pass(&["syscalls", "--records"], &log)?.stdout;
     processes(&log)?.try_for_each(fs::remove_dir_all)?;

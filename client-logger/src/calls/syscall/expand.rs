@@ -111,11 +111,16 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
     // DynamoRIO has the kernel's GS.
     super::set_gs_base(thread, number, &args);
     if let Some((made, values)) = memory(number, &args, call.result, copy.and_then(Result::ok)) {
-        // What is ours there makes way.
-        if answers::in_the_way(drcontext, thread, made, &values).is_some() {
+        // What is ours there makes way; or the call is made around it.
+        let answer = answers::in_the_way(drcontext, thread, made, &values);
+        if answer.is_some_and(|answer| answer != call.result) {
             diverged(thread, position, *regs, "memory of the program's lies where the recorder has its own");
         }
         PROTECTIONS.get().follow(made, &values);
+        if answer.is_some() {
+            finish(drcontext, thread, &regs, &call, behind);
+            return 0;
+        }
         let values: Vec<(usize, u64)> = values.into_iter().enumerate().collect();
         substitute(drcontext, thread, regs, made, &values);
         return 1;
