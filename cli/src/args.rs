@@ -202,7 +202,8 @@ pub struct InfoArgs {
         bugnet record --light -- make -j2 && bugnet expand\n  \
         bugnet expand -p cc1\n\n\
         Exit status:\n  \
-        0  done{READER_EXIT_STATUS}"))]
+        0  done\n  \
+        1  a program, executed again, does not do what was captured of it{READER_EXIT_STATUS}"))]
 pub struct ExpandArgs {
     #[command(flatten)]
     pub log: LogArg,

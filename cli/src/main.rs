@@ -68,7 +68,7 @@ fn main() -> ExitCode {
         }
         Command::Replay(args) => replay::replay(args),
         Command::Info(args) => info::info(args).map(done),
-        Command::Expand(args) => expand::run(args).map(done),
+        Command::Expand(args) => expand::run(args),
         Command::Dump(args) => dump::dump(args).map(done),
         Command::Code(args) => code::code(args).map(done),
         Command::At(args) => at::at(args).map(done),

@@ -6,21 +6,24 @@
 mod tries;
 
 use crate::args::ExpandArgs;
-use crate::failure::{Failure, complain};
+use crate::failure::{EXIT_WRONG, Failure, complain};
 use crate::find_log::{find_log, find_log_asked};
 use crate::light::{self, Light};
+use crate::processes::selected;
 use crate::terminal::progress;
 use bugnet_format::folder::{META_FILE, Module, Recording};
 use bugnet_format::light::{How, LIGHT_FILES, LIGHT_FOLDER, Parts, is_compressed, part_in_use};
+use bugnet_format::record::{EndReason, Record};
 use bugnet_format::source::Source;
 use bugnet_format::types::ProcessId;
+use bugnet_replay::log::{IntervalId, Log, ThreadId};
 use bugnet_replay::symbols::{Kept, pack_kept_elf};
 use bugnet_replay::tools::{Tool, Tools};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
 use tries::{Choices, Learned};
 
@@ -343,17 +346,33 @@ fn finish(log: &Path, unfinished: &Path, kept: &Kept) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `bugnet expand`.
-pub fn run(args: &ExpandArgs) -> Result<(), Failure> {
+/// What a log says, among others, where a light log is not what its program does.
+const DOES_NOT_FIT: &str = "does not fit";
+
+/// `bugnet expand`; the exit status says whether all that was captured fits.
+pub fn run(args: &ExpandArgs) -> Result<ExitCode, Failure> {
     // Finding a log expands it.
     let source: Source = match &args.process.process {
         Some(name) => find_log_asked(&args.log, Asked::Some(name))?,
         None => find_log(&args.log)?,
     };
-    let log = source.path();
-    if !log.join(LIGHT_FOLDER).is_dir() {
-        Recording::open(log)?;
-        complain(&format_args!("{} was recorded as a whole: there is nothing to expand", log.display()));
+    let log = Log::open_source(source)?;
+    if !log.path().join(LIGHT_FOLDER).is_dir() {
+        complain(&format_args!("{} was recorded as a whole: there is nothing to expand", log.path().display()));
+        return Ok(ExitCode::SUCCESS);
     }
-    Ok(())
+    let selected = selected(&log, &args.process)?;
+    let is_selected = |thread: &ThreadId| selected.as_ref().is_none_or(|some| some.contains(&thread.pid));
+    let mut status = ExitCode::SUCCESS;
+    for thread in log.threads().filter(is_selected) {
+        let Some(&interval) = log.intervals(thread)?.last() else { continue };
+        let last = log.interval(IntervalId { thread, interval })?;
+        if let Some(Record::End { reason: EndReason::Unsupported { why }, .. }) =
+            last.records().flatten().map(|placed| placed.record).last()
+            && why.contains(DOES_NOT_FIT)
+        {
+            status = ExitCode::from(EXIT_WRONG);
+        }
+    }
+    Ok(status)
 }

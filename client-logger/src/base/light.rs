@@ -8,7 +8,7 @@ use crate::base::descriptors::{How, OwnFile};
 use crate::base::lock::{Mutex, MutexGuard};
 use crate::base::process::OfProcess;
 use bugnet_dr::fragments;
-use bugnet_format::light::{self, Call, End, FileKey, Header, LIGHT_FILES, Piece, Record};
+use bugnet_format::light::{self, Call, End, FileKey, Header, LIGHT_FILES, LIGHT_FOLDER, Piece, Record};
 use bugnet_format::regs::RegisterFile;
 use hashbrown::HashMap;
 use std::fs::File;
@@ -420,9 +420,10 @@ impl Light {
         self.seen.tell(process, missed);
     }
 
-    /// Where in the log the process is, for messages.
+    /// Where in the log the process is, for messages, which others read where this one's path is gone.
     pub fn place(&self) -> String {
-        format!("byte {} of {}", self.at, self.path.display())
+        let name = self.path.file_name().unwrap_or_default();
+        format!("byte {} of {LIGHT_FOLDER}/{}", self.at, name.display())
     }
 
     /// The folder of light logs.

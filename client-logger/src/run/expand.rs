@@ -7,7 +7,6 @@ use crate::base::confine;
 use crate::base::light::{self, Light, Next, ORDER, Sought, Transfer};
 use crate::base::memory::{read_memory, read_word, write_memory};
 use crate::base::options;
-use crate::base::warn;
 use crate::emitted::site::Site;
 use crate::run::lifetime;
 use crate::run::snapshot::{self, How};
@@ -53,7 +52,6 @@ pub fn diverged(thread: &mut Thread, position: u64, regs: RegisterFile, why: &st
     });
     let place = place.unwrap_or_default();
     let why = format!("the light log does not fit: {why} ({place})");
-    warn(&why);
     leave(thread, position, EndReason::Unsupported { why }, regs, DIVERGED)
 }
 

@@ -15,6 +15,8 @@ const PIECE: usize = 256 << 10;
 /// A packed file that is being written. The same files make the same bytes, with the same version of zstd.
 pub struct Writer<W> {
     to: W,
+    /// Of files that are small: what makes ready for larger ones takes longer than they do.
+    small: zstd::bulk::Compressor<'static>,
     index: Vec<u8>,
     entries: u64,
     last: String,
@@ -30,7 +32,8 @@ impl<W: Write> Writer<W> {
         header[..8].copy_from_slice(&PACK_MAGIC);
         header[8..12].copy_from_slice(&PACK_VERSION.to_le_bytes());
         to.write_all(&header)?;
-        Ok(Self { to, index: Vec::new(), entries: 0, last: String::new() })
+        let small = zstd::bulk::Compressor::new(LEVEL)?;
+        Ok(Self { to, small, index: Vec::new(), entries: 0, last: String::new() })
     }
 
     /// Appends a file, or an empty folder without contents. Names ascend, byte by byte.
@@ -54,9 +57,16 @@ impl<W: Write> Writer<W> {
             Kind::Folder => {}
             Kind::Stored => drop(copy(&mut contents, &mut to)?),
             Kind::Compressed => {
-                let mut encoder = zstd::Encoder::new(&mut to, LEVEL)?;
-                copy(&mut contents, &mut encoder)?;
-                encoder.finish()?;
+                let mut start = Vec::with_capacity(PIECE);
+                (&mut contents).take(PIECE as u64).read_to_end(&mut start)?;
+                if start.len() < PIECE {
+                    to.write_all(&self.small.compress(&start)?)?;
+                } else {
+                    let mut encoder = zstd::Encoder::new(&mut to, LEVEL)?;
+                    encoder.write_all(&start)?;
+                    copy(&mut contents, &mut encoder)?;
+                    encoder.finish()?;
+                }
             }
         }
         let (size, packed) = (contents.size, to.size);

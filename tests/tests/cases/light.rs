@@ -1,7 +1,8 @@
 //! Programs that run natively while what comes to them from outside is kept (`record --light`): they behave as without that, and the log that is made
 //! of it replays with zero divergences to the same output. It is the same log each time that it is made.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
+use bugnet_format::light::{self, Parts, Record, layout};
 use bugnet_tests::bugnet::{
     INCOMPLETE, Job, Workshop, binary, must_end_with, must_pass, printed, run, same_behaviour, same_bytes, same_files,
     source_tree, take_messages, verify_log,
@@ -347,6 +348,31 @@ fn packed() -> Result<()> {
     workshop.done()
 }
 
+/// A log in which something is not what the program does is told, and not taken for exact.
+fn changed() -> Result<()> {
+    const WRITE: u64 = 1;
+    let workshop = Workshop::new("light-changed")?;
+    let job = Job::new(&workshop.folder("recorded")?, ["/bin/echo", "hello"]);
+    let log = workshop.path.join("log");
+    run(&mut job.recorded(&log, &["--light"])?)?;
+    let [parts] = &*Parts::all(&log)? else { bail!("one process") };
+    let mut bytes = fs::read(&parts.paths[0])?;
+    let mut at = layout::HEADER;
+    while let Some((record, next)) = light::record(&bytes, at)? {
+        if matches!(record, Record::Call(call) if call.number == WRITE) {
+            // Of its number and arguments, the third one of these: how many bytes.
+            bytes[at + layout::HEAD + 3 * 8] ^= 1;
+        }
+        at = next;
+    }
+    fs::write(&parts.paths[0], bytes)?;
+    let said = printed(&must_end_with(1, &["expand"], &log)?);
+    ensure!(said.contains("does not fit: the program makes system call 1 with"), "{said}");
+    must_end_with(1, &["expand"], &log)?;
+    must_end_with(INCOMPLETE, &["replay"], &log)?;
+    workshop.done()
+}
+
 /// Light logs share copies of mapped files, but not of one that has become another, whatever its time of modification says; what no log has any more goes.
 fn shared_copies() -> Result<()> {
     let workshop = Workshop::new("light-shared-copies")?;
@@ -417,6 +443,7 @@ pub fn trials() -> Result<Vec<Trial>> {
         }
     }
     trials.push(Trial::test("small-files", || small_files().map_err(|e| Failed::from(format!("{e:?}")))));
+    trials.push(Trial::test("changed", || changed().map_err(|e| Failed::from(format!("{e:?}")))));
     trials.push(Trial::test("shared-copies", || shared_copies().map_err(|e| Failed::from(format!("{e:?}")))));
     trials.push(Trial::test("packed", || packed().map_err(|e| Failed::from(format!("{e:?}")))));
     trials.push(Trial::test("one-process", || one_process().map_err(|e| Failed::from(format!("{e:?}")))));
