@@ -16,8 +16,8 @@ const FLOORS: [(&str, &[&str]); 2] = [
     (
         "run",
         &[
-            "special", "signals", "parts", "thread", "snapshot", "lifetime", "dying", "expand", "callouts", "life",
-            "fault", "blocks",
+            "hidden", "special", "signals", "parts", "thread", "snapshot", "lifetime", "dying", "expand", "callouts",
+            "life", "fault", "blocks",
         ],
     ),
 ];
