@@ -128,6 +128,21 @@ pub const ORDER: [usize; 16] = [8, 9, 10, 11, 12, 13, 14, 15, 7, 6, 5, 3, 2, 0, 
 /// Where memory of programs ends that are captured, but for what they map at addresses of their own choice. What DynamoRIO and the logger have lies above.
 pub const HIGHEST: u64 = 0x4000_0000_0000;
 
+/// What the program has mapped above, at addresses of its own choice.
+static CHOSEN: Mutex<Vec<Range<u64>>> = Mutex::new(Vec::new());
+
+/// The program maps memory at an address.
+pub fn maps(range: Range<u64>) {
+    if range.start >= HIGHEST {
+        CHOSEN.lock().push(range);
+    }
+}
+
+/// Whether memory that begins at an address is the program's.
+pub fn is_programs(start: u64) -> bool {
+    start < HIGHEST || CHOSEN.lock().iter().any(|range| range.contains(&start))
+}
+
 /// The light log, if one is expanded.
 pub fn of_process() -> Option<MutexGuard<'static, Light>> {
     expands().then(|| LIGHT.get().lock())

@@ -106,7 +106,7 @@ const SCRIPTS: [(&str, &[&str]); 17] = [
             "/usr/bin/python3",
             "-c",
             // Places that a program chooses, some of which an expansion needs itself.
-            "import ctypes\nc = ctypes.CDLL(None)\nc.mmap.restype = ctypes.c_void_p\nfor at in range(0x2d0000000000, 0x600000000000, 0x050000000000):\n r = c.mmap(ctypes.c_void_p(at), ctypes.c_size_t(1 << 30), 0, 0x100022, -1, ctypes.c_long(0))\n print(r == at)\n if r == at:\n  print(c.mprotect(ctypes.c_void_p(at + 0x1000), 4096, 3)); ctypes.memset(at + 0x1000, 7, 100); print(ctypes.string_at(at + 0x1000, 3))",
+            "import ctypes\nc = ctypes.CDLL(None)\nc.mmap.restype = ctypes.c_void_p\nfor at in range(0x2d0000000000, 0x7f0000000000, 0x050000000000):\n r = c.mmap(ctypes.c_void_p(at), ctypes.c_size_t(1 << 30), 0, 0x100022, -1, ctypes.c_long(0))\n print(r == at)\n if r == at:\n  print(c.mprotect(ctypes.c_void_p(at + 0x1000), 4096, 3)); ctypes.memset(at + 0x1000, 7, 100); print(ctypes.string_at(at + 0x1000, 3))",
         ],
     ),
     (

@@ -111,6 +111,14 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
     // DynamoRIO has the kernel's GS.
     super::set_gs_base(thread, number, &args);
     if let Some((made, values)) = memory(number, &args, call.result, copy.and_then(Result::ok)) {
+        let made_here = match made {
+            libc::SYS_mmap => Some((values[0], values[1])),
+            libc::SYS_mremap => Some((call.result.cast_unsigned(), values[2])),
+            _ => None,
+        };
+        if let Some((start, len)) = made_here {
+            light::maps(start..start.saturating_add(len));
+        }
         // What is ours there makes way; or the call is made around it.
         let answer = answers::in_the_way(drcontext, thread, made, &values);
         if answer.is_some_and(|answer| answer != call.result) {

@@ -94,8 +94,7 @@ impl Layout {
     pub fn now(all: &Shadows, stack_moves: bool, coming: Option<&Claim>) -> Self {
         let mut memory = mapped();
         if light::expands() {
-            // What lies higher is not the program's.
-            memory.iter_mut().filter(|m| m.range.start >= light::HIGHEST).for_each(|m| m.accessible = false);
+            memory.iter_mut().filter(|m| !light::is_programs(m.range.start)).for_each(|m| m.accessible = false);
         }
         for memory in memory.iter_mut().filter(|m| m.stack) {
             if stack_moves {
