@@ -208,7 +208,10 @@ fn recorded(job: &Job, log: &Path, workload: &Workload, plan: &Plan, is_light: b
     if let Some(interval) = &plan.interval {
         options.extend(["--interval", interval]);
     }
-    job.recorded(log, &options)
+    let mut command = job.recorded(log, &options)?;
+    // As a user's, recordings share copies of files.
+    command.env("BUGNET_DIR", log.parent().unwrap_or(log).join("shared"));
+    Ok(command)
 }
 
 /// Runs a command with its output in the files `stdout` and `stderr` of `folder`.
