@@ -16,9 +16,6 @@ fn taken(arg: &Arg) -> Option<String> {
     };
     let bytes = |bytes: u64| Some(format!("Bytes({bytes})"));
     match *shape {
-        Shape::Bytes(Size::Fixed(size)) => {
-            Some(format!("Bytes(if {size} < Taken::SHOWN {{ {size} }} else {{ Taken::SHOWN }})"))
-        }
         Shape::Bytes(Size::OfArg(arg)) => Some(format!("Arg({arg}, 1, Taken::SHOWN)")),
         Shape::SocketAddress(Size::OfArg(arg)) => Some(format!("Arg({arg}, 1, 128)")),
         Shape::PollFds(count) => Some(format!("Arg({count}, 8, 64)")),

@@ -41,11 +41,8 @@ fn answers(leaf: u32, subleaf: u32) -> [u32; 4] {
             out[register] &= !bits;
         }
     }
-    /// x87, SSE, AVX.
-    const COMPONENTS: u32 = 7;
-    let components = if level == V2 { COMPONENTS & 3 } else { COMPONENTS };
-    // Legacy region, header, and AVX.
-    let area = if level == V2 { 576 } else { 576 + 256 };
+    // State components (x87, SSE, and AVX), and the bytes of their area: legacy region, header, and AVX.
+    let (components, area) = if level == V2 { (3u32, 576) } else { (7, 576 + 256) };
     match (leaf, subleaf) {
         (0xd, 0) => [out[0] & components, area, area, 0],
         (0xd, 1) => [out[0] & 7, area, 0, 0],

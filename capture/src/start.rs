@@ -126,9 +126,10 @@ fn name_as_the_kernel(path: &mut [u8; 4096]) {
         return;
     }
     let mut room = [0; 4096];
-    let len = files::path(file as u64, &mut room[..4095]);
+    let len = files::path(file as u64, &mut room);
     // SAFETY: opened just now.
     unsafe { sys::call3(sys::CLOSE, file as u64, 0, 0) };
+    // With a zero byte behind it: it may have been cut off otherwise.
     if room[0] == b'/' && len < room.len() {
         *path = room;
     }

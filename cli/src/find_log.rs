@@ -72,16 +72,12 @@ pub fn some(process: &ProcessArg) -> Asked<'_> {
 
 /// The same, of which a light one stays as it is.
 pub fn find_log_as_it_is(arg: &LogArg) -> Result<Source, Failure> {
-    let path = find_in(arg.log.as_deref(), default_folder(|name| std::env::var_os(name)))?;
-    std::mem::forget(lock::using(&path));
-    open(&path, arg)
+    open(&locked(arg)?, arg)
 }
 
 /// The same, of which a light one is made as far as is asked.
 pub fn find_log_asked(arg: &LogArg, asked: Asked<'_>) -> Result<Source, Failure> {
-    let path = find_in(arg.log.as_deref(), default_folder(|name| std::env::var_os(name)))?;
-    // Other than the path, the lock lasts as long as this process.
-    std::mem::forget(lock::using(&path));
+    let path = locked(arg)?;
     let source = open(&path, arg)?;
     let folder = if source.pack().is_some() { beside(&source, arg)? } else { Some(path) };
     let Some(folder) = folder else { return Ok(source) };
@@ -102,10 +98,17 @@ fn open(path: &Path, arg: &LogArg) -> Result<Source, Failure> {
 
 /// The log that the user means, if it is a light one of which what is asked has not been made yet.
 pub fn find_light(arg: &LogArg, asked: Asked<'_>) -> Result<Option<Light>, Failure> {
-    let path = find_in(arg.log.as_deref(), default_folder(|name| std::env::var_os(name)))?;
-    std::mem::forget(lock::using(&path));
+    let path = locked(arg)?;
     let folder = if path.is_file() { beside(&open(&path, arg)?, arg)? } else { Some(path) };
     folder.filter(|folder| !is_made(folder, asked)).map(|folder| Light::read(&folder)).transpose()
+}
+
+/// Where the log lies that the user means; until this process ends, nobody removes it.
+fn locked(arg: &LogArg) -> Result<PathBuf, Failure> {
+    let path = find_in(arg.log.as_deref(), default_folder(|name| std::env::var_os(name)))?;
+    // Other than the path, the lock lasts as long as this process.
+    std::mem::forget(lock::using(&path));
+    Ok(path)
 }
 
 fn find_in(given: Option<&Path>, default_folder: Option<PathBuf>) -> Result<PathBuf, Failure> {

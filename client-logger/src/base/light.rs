@@ -128,13 +128,16 @@ pub const ORDER: [usize; 16] = [8, 9, 10, 11, 12, 13, 14, 15, 7, 6, 5, 3, 2, 0, 
 /// Where memory of programs ends that are captured, but for what they map at addresses of their own choice. What DynamoRIO and the logger have lies above.
 pub const HIGHEST: u64 = 0x4000_0000_0000;
 
-/// What the program has mapped above, at addresses of its own choice.
+/// What the program has made accessible above, at addresses of its own choice.
 static CHOSEN: Mutex<Vec<Range<u64>>> = Mutex::new(Vec::new());
 
-/// The program maps memory at an address.
+/// The program makes memory accessible.
 pub fn maps(range: Range<u64>) {
     if range.start >= HIGHEST {
-        CHOSEN.lock().push(range);
+        let mut chosen = CHOSEN.lock();
+        if !chosen.iter().any(|known| known.start <= range.start && range.end <= known.end) {
+            chosen.push(range);
+        }
     }
 }
 

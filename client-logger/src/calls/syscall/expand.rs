@@ -1,6 +1,6 @@
 //! System calls of a program whose light log is expanded: each is as in the log, or it is a divergence. The kernel gets those that make memory.
 
-use super::kinds::{Output, known};
+use super::kinds::{Output, known, mapped};
 use super::{ARGUMENTS, after, answer, describe, leave_traces, registers};
 use crate::base::light::{self, Next, Transfer};
 use crate::base::lock::Mutex;
@@ -111,12 +111,7 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
     // DynamoRIO has the kernel's GS.
     super::set_gs_base(thread, number, &args);
     if let Some((made, values)) = memory(number, &args, call.result, copy.and_then(Result::ok)) {
-        let made_here = match made {
-            libc::SYS_mmap => Some((values[0], values[1])),
-            libc::SYS_mremap => Some((call.result.cast_unsigned(), values[2])),
-            _ => None,
-        };
-        if let Some((start, len)) = made_here {
+        if let Some((start, len)) = mapped(made, &values, call.result) {
             light::maps(start..start.saturating_add(len));
         }
         // What is ours there makes way; or the call is made around it.
