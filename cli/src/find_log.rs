@@ -3,7 +3,7 @@
 use crate::args::{LogArg, ProcessArg, TimeArg};
 use crate::encrypted::{decrypt, is_encrypted};
 use crate::ending::heed;
-use crate::expand::{Asked, is_made};
+use crate::expand::{Asked, has, is_made};
 use crate::failure::Failure;
 use crate::light::Light;
 use crate::pack::beside;
@@ -100,7 +100,8 @@ fn open(path: &Path, arg: &LogArg) -> Result<Source, Failure> {
 pub fn find_light(arg: &LogArg, asked: Asked<'_>) -> Result<Option<Light>, Failure> {
     let path = locked(arg)?;
     let folder = if path.is_file() { beside(&open(&path, arg)?, arg)? } else { Some(path) };
-    folder.filter(|folder| !is_made(folder, asked)).map(|folder| Light::read(&folder)).transpose()
+    let light = folder.filter(|folder| !is_made(folder)).map(|folder| Light::read(&folder)).transpose()?;
+    Ok(light.filter(|light| !has(light, asked)))
 }
 
 /// Where the log lies that the user means; until this process ends, nobody removes it.

@@ -128,7 +128,7 @@ impl Captured {
             Record::Moment { .. } => moments += 1,
             Record::End(ended) => {
                 end = match ended {
-                    End::Exits { status, .. } => ProcessEnd::Exited { status: (status & 0xff) as i32 },
+                    End::Exits(call) => ProcessEnd::Exited { status: (call.args[0] & 0xff) as i32 },
                     End::Executes(_) => ProcessEnd::Executed,
                     End::GoesOn(why) => ProcessEnd::Incomplete { why: String::from_utf8_lossy(why).into_owned() },
                     End::Dies(signal) | End::DiesInCall { signal, .. } | End::Killed { signal, .. } => {

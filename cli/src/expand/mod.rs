@@ -67,6 +67,17 @@ pub enum Asked<'a> {
     One(Option<&'a str>),
 }
 
+impl Asked<'_> {
+    /// These processes; none for all.
+    fn of(self, light: &Light) -> Option<Vec<ProcessId>> {
+        match self {
+            Self::All => None,
+            Self::Some(name) => Some(light.select(name)),
+            Self::One(name) => Some(light.meant(name).into_iter().collect()),
+        }
+    }
+}
+
 /// Makes the log of a light one, as far as it is needed and not made yet.
 ///
 /// # Errors
@@ -81,7 +92,11 @@ pub fn ensure(log: &Path, asked: Asked<'_>) -> Result<(), Failure> {
     folder.lock().map_err(system(&light))?;
     let all = Parts::all(log).map_err(system(log))?;
     let made = made(log).map_err(system(&light))?;
-    let roots = missing(log, &all, &made, asked)?;
+    let chosen = match asked {
+        Asked::All => None,
+        Asked::Some(_) | Asked::One(_) => asked.of(&Light::read(log)?),
+    };
+    let roots = missing(&all, &made, chosen);
     if roots.is_empty() {
         return Ok(());
     }
@@ -125,28 +140,33 @@ fn made(log: &Path) -> io::Result<Vec<ProcessId>> {
     Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
 }
 
-/// The programs of what is asked whose logs are not made.
-fn missing<'a>(log: &Path, all: &'a [Parts], made: &[ProcessId], asked: Asked<'_>) -> Result<Vec<&'a Parts>, Failure> {
-    let chosen = match asked {
-        Asked::All => None,
-        Asked::Some(name) => Some(Light::read(log)?.select(name)),
-        Asked::One(name) => Some(Light::read(log)?.meant(name).into_iter().collect()),
-    };
-    let chosen = chosen.map(|chosen: Vec<ProcessId>| chosen.into_iter().map(|id| root(all, id)).collect::<Vec<_>>());
+/// The programs of these processes, or of all, whose logs are not made.
+fn missing<'a>(all: &'a [Parts], made: &[ProcessId], chosen: Option<Vec<ProcessId>>) -> Vec<&'a Parts> {
+    let chosen = chosen.map(|chosen| chosen.into_iter().map(|id| root(all, id)).collect::<Vec<_>>());
     let is_missing = |Parts { header, .. }: &&Parts| {
         let is_wanted = chosen.as_ref().is_none_or(|chosen| chosen.contains(&header.process));
         header.how != How::Forked && is_wanted && !made.contains(&header.process)
     };
-    Ok(all.iter().filter(is_missing).collect())
+    all.iter().filter(is_missing).collect()
 }
 
-/// Whether the log of what is asked is made; or the log is no light one.
-pub fn is_made(log: &Path, asked: Asked<'_>) -> bool {
+/// Whether the log of these processes of a light one, or of all, is made; or it is no light one.
+fn is_made_of(log: &Path, chosen: Option<Vec<ProcessId>>) -> bool {
     if !log.join(LIGHT_FOLDER).is_dir() {
         return true;
     }
     let (Ok(made), Ok(all)) = (made(log), Parts::all(log)) else { return false };
-    missing(log, &all, &made, asked).is_ok_and(|missing| missing.is_empty())
+    missing(&all, &made, chosen).is_empty()
+}
+
+/// Whether the log of a light one is made as a whole; or it is no light one.
+pub fn is_made(log: &Path) -> bool {
+    is_made_of(log, None)
+}
+
+/// Whether of a light log what is asked is made.
+pub fn has(light: &Light, asked: Asked<'_>) -> bool {
+    is_made_of(light.path(), asked.of(light))
 }
 
 fn system(path: &Path) -> impl FnOnce(io::Error) -> Failure + '_ {

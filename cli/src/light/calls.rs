@@ -44,7 +44,7 @@ impl Light {
                 // A log has it as a part of the signal.
                 Record::Call(call) if call.number == RT_SIGRETURN => return,
                 Record::Call(call) => (call.number, Listed::captured(&call)),
-                Record::End(End::Exits { call, .. } | End::Executes(call) | End::DiesInCall { call, .. }) => {
+                Record::End(End::Exits(call) | End::Executes(call) | End::DiesInCall { call, .. }) => {
                     (call.number, Listed::unfinished(&call))
                 }
                 _ => return,

@@ -1,6 +1,6 @@
 //! What goes into a packed file: all that bugnet has written into the log, and nothing that somebody else has put beside it.
 
-use crate::expand::{Asked, EXPANDED, is_made};
+use crate::expand::{EXPANDED, is_made};
 use crate::failure::Failure;
 use bugnet_format::files::{self, LogFile, MAX_BINARY_FILE};
 use bugnet_format::folder::{ELF_FOLDER, META_FILE, SOURCES_FOLDER};
@@ -43,7 +43,7 @@ impl Contents {
             }
             None => {
                 contents.walk(log.path(), "", 0)?;
-                if is_made(log.path(), Asked::All) {
+                if is_made(log.path()) {
                     // All that a light log says is in the log that was made of it.
                     contents.0.retain(|name, _| !is_light(name));
                 }

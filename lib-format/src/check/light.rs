@@ -4,6 +4,7 @@ use super::{Invariant, Report};
 use crate::error::{FormatError, Result};
 use crate::light::{self, FileKey, Header, How, LIGHT_FILES, LIGHT_FOLDER, Parts, Record, layout};
 use crate::types::ProcessId;
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -53,13 +54,19 @@ fn behind(expected: Expected, record: &Record<'_>) -> Option<Expected> {
 /// The folder cannot be read; what is wrong with a log is in the report.
 pub fn check_light(log: &Path, report: &mut Report, is_selected: impl Fn(ProcessId) -> bool) -> Result<()> {
     let all = Parts::all(log).map_err(FormatError::io(log))?;
+    let mut made = HashMap::new();
     for parts in all.iter().filter(|parts| is_selected(parts.header.process)) {
         check_parts(log, parts, report);
         let Header { how, from, process, call, .. } = parts.header;
         let before = all.iter().find(|other| other.header.process == from);
-        if how != How::Started
-            && (before.is_none() || how == How::Forked && !before.is_some_and(|before| forks(before, call, process)))
-        {
+        let is_there = match how {
+            How::Started => true,
+            How::Forked => before.is_some_and(|before| {
+                made.entry(from).or_insert_with(|| Made::of(before)).has(call as usize, i64::from(process.pid.0))
+            }),
+            How::Executed | How::Spawned => before.is_some(),
+        };
+        if !is_there {
             let what = format!("process {from} has no call at {call} that makes {process}");
             report.error(Invariant::LightOrigin, &parts.paths[0], layout::FROM as u64, what);
         }
@@ -67,23 +74,34 @@ pub fn check_light(log: &Path, report: &mut Report, is_selected: impl Fn(Process
     Ok(())
 }
 
-/// Whether the record at an offset is a call that gave the id of a process; or the log ends there, as the process was killed.
-fn forks(parts: &Parts, at: u32, process: ProcessId) -> bool {
-    let (mut before, mut found) = (0, None);
-    let looked = parts.each(|bytes| {
-        let in_part = (at as usize).checked_sub(before).filter(|at| *at >= layout::HEADER && *at <= bytes.len());
-        if let Some(in_part) = in_part.filter(|_| found.is_none()) {
-            found = match light::record(bytes, in_part) {
-                Ok(Some((Record::Call(call), _))) => Some(call.result == i64::from(process.pid.0)),
-                Ok(None) => Some(true),
-                _ => Some(false),
-            };
-        }
-        before += bytes.len() - layout::HEADER;
-        Ok(())
-    });
-    // What cannot be read is told where it is looked at.
-    looked.is_err() || found.unwrap_or(false)
+/// What the calls of a process gave, by their offsets in its log.
+struct Made {
+    results: HashMap<usize, i64>,
+    /// Where the log ends; none where it cannot be read so far, which is told where it is looked at.
+    end: Option<usize>,
+}
+
+impl Made {
+    fn of(parts: &Parts) -> Self {
+        let (mut results, mut before) = (HashMap::new(), 0);
+        let read = parts.each(|bytes| {
+            let mut at = layout::HEADER;
+            while let Some((record, next)) = light::record(bytes, at).map_err(io::Error::other)? {
+                if let Record::Call(call) = record {
+                    results.insert(before + at, call.result);
+                }
+                at = next;
+            }
+            before += bytes.len() - layout::HEADER;
+            Ok(())
+        });
+        Self { results, end: read.is_ok().then_some(before + layout::HEADER) }
+    }
+
+    /// Whether the call there gave that; or the log ends there, as its process was killed.
+    fn has(&self, at: usize, result: i64) -> bool {
+        self.results.get(&at).map_or(self.end.is_none_or(|end| end == at), |found| *found == result)
+    }
 }
 
 fn check_parts(log: &Path, parts: &Parts, report: &mut Report) {

@@ -243,13 +243,8 @@ pub struct Unfinished<'a> {
 /// How a light log ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End<'a> {
-    /// The process exits.
-    Exits {
-        /// With this status.
-        status: u64,
-        /// By this call.
-        call: Unfinished<'a>,
-    },
+    /// The process exits by this call, whose first argument is the status.
+    Exits(Unfinished<'a>),
     /// The instruction at which it is kills it, by this signal.
     Dies(u64),
     /// A signal comes to it at a call, which is not made or does not return.
@@ -405,7 +400,7 @@ pub fn record(bytes: &[u8], at: usize) -> Result<Option<(Record<'_>, usize)>, Da
         l::END => {
             let value = body.word()?;
             Record::End(match number_in_head {
-                l::EXITS => End::Exits { status: value, call: body.unfinished()? },
+                l::EXITS => End::Exits(body.unfinished()?),
                 l::DIES => End::Dies(value),
                 l::DIES_IN_CALL => {
                     End::DiesInCall { signal: value, code: body.word()? as i32, call: body.unfinished()? }
@@ -456,13 +451,8 @@ mod tests {
         let call = Call { number: 0, args: [3, 0x1000, 5, 0, 0, 0], result: 5, sent: 99, stream: 2, taken, written };
         assert_eq!(found, Record::Call(call));
         let (found, next) = record(&bytes, next).unwrap().unwrap();
-        assert_eq!(
-            found,
-            Record::End(End::Exits {
-                status: 7,
-                call: Unfinished { number: 231, args: [7, 0, 0, 0, 0, 0], taken: Vec::new() }
-            })
-        );
+        let exit = Unfinished { number: 231, args: [7, 0, 0, 0, 0, 0], taken: Vec::new() };
+        assert_eq!(found, Record::End(End::Exits(exit)));
         assert_eq!(record(&bytes, next), Ok(None));
     }
 

@@ -50,7 +50,7 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
     let next = light::of_process().map_or(Ok(Next::Nothing), |mut light| light.next());
     let (call, file) = match next {
         Ok(Next::Call(call, file)) => (call, file),
-        Ok(Next::End(End::Exits { call, .. })) if call.number == number as u64 && ends(number) && call.args == args => {
+        Ok(Next::End(End::Exits(call))) if call.number == number as u64 && ends(number) && call.args == args => {
             exit::end(thread, number, args[0], position, *regs);
             exit::end_process(args[0]);
             return 0;
@@ -77,9 +77,7 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
             diverged(thread, position, *regs, why)
         }
         Ok(
-            Next::End(
-                End::Dies(_) | End::Exits { .. } | End::Executes(_) | End::DiesInCall { .. } | End::Killed { .. },
-            )
+            Next::End(End::Dies(_) | End::Exits(_) | End::Executes(_) | End::DiesInCall { .. } | End::Killed { .. })
             | Next::Special(..)
             | Next::Signal { .. },
         ) => {
