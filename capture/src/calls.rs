@@ -107,9 +107,7 @@ pub fn is_made(number: u64, args: &[u64; 6]) -> bool {
 
 /// Whether a descriptor is of something that is no regular file, of which nothing says what it has.
 fn is_device(descriptor: u64) -> bool {
-    // SAFETY: asks only.
-    let is_open = unsafe { sys::call3(sys::FCNTL, descriptor, F_GETFL, 0) } >= 0;
-    is_open && matches!(files::kind(descriptor), Kind::Other)
+    matches!(files::kind(descriptor), Kind::Other)
 }
 
 /// A mapping that others may write.
@@ -380,14 +378,13 @@ fn keep_file(args: &[u64; 6], at: u64) {
         state::get().full = true;
         return;
     }
-    let mut room = [0; 4096];
-    let len = files::path(descriptor, &mut room);
-    hot::mapped(&room[..len], at, bytes, protection);
+    let path = files::path(descriptor, key);
+    hot::mapped(path, at, bytes, protection);
     cpuid::mapped((descriptor, key), at..at + bytes, protection, offset);
-    if let Some(mut record) = Record::begin(FILE, 0, 40 + len) {
+    if let Some(mut record) = Record::begin(FILE, 0, 40 + path.len()) {
         key.0.iter().for_each(|word| record.word(*word));
-        record.word(len as u64);
-        record.bytes(&room[..len]);
+        record.word(path.len() as u64);
+        record.bytes(path);
         record.end();
     }
 }

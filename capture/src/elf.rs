@@ -186,9 +186,7 @@ impl Elf {
                 return Err(mapped);
             }
             cpuid::mapped((self.file, self.key), start..pages, protection, offset);
-            let mut room = [0; 4096];
-            let len = files::path(self.file, &mut room);
-            note(start, pages - start, protection, OF_FILE, Some((offset, self.key)), &room[..len]);
+            note(start, pages - start, protection, OF_FILE, Some((offset, self.key)), self.path());
             if end > file_end && segment.flags & 2 != 0 && pages > file_end {
                 let zeros = [0; PAGE as usize];
                 let zeros = &zeros[..(pages.min(end.max(pages)) - file_end) as usize];
@@ -209,6 +207,11 @@ impl Elf {
             note(zeros_start, zeros_end - zeros_start, protection, ZEROS, None, &[]);
         }
         Ok((start, zeros_end.max(pages)))
+    }
+
+    /// The path of the file, as the kernel names it.
+    pub fn path(&self) -> &'static [u8] {
+        files::path(self.file, self.key)
     }
 
     /// The log keeps the file.

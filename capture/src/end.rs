@@ -2,7 +2,7 @@
 
 use crate::death;
 use crate::layout::{END, GOES_ON};
-use crate::log::Record;
+use crate::log::{self, Record};
 use crate::moment;
 use crate::signals::{self, Context};
 use crate::state;
@@ -24,6 +24,7 @@ pub fn because(context: &mut Context, why: &str, again: bool) {
         record.bytes(why.as_bytes());
         record.end();
     }
+    log::close();
     say(format_args!("{TEXT}: {why} (process {})", state.pid));
     if again {
         signals::call_without_us(context);

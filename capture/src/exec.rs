@@ -1,6 +1,7 @@
 //! `execve`: this program is executed in the place of the one that is asked for, with what it has to know in front of the arguments. What cannot be captured
 //! is executed as it is: programs that change their rights, of other processors, or that cannot be read.
 
+use crate::answers;
 use crate::calls;
 use crate::death;
 use crate::elf::Elf;
@@ -217,6 +218,8 @@ fn run(room: &mut Room, first: usize, envp: u64, number: u64, args: &[u64; 6]) -
     let _ = write!(origin, "{how}.{pid}.{program}.{}.{}", state.log.len(), state.cpu);
     let mut streams = Text::<4096>::new();
     streams::encode(&mut streams);
+    let mut answers = Text::<{ answers::TEXT }>::new();
+    state.answers.encode(&mut answers);
     let name = state::text(&room.path);
     let short = name.iter().rposition(|b| *b == b'/').map_or(0, |i| i + 1);
     let comm = room.path[short..].as_ptr() as u64;
@@ -227,6 +230,7 @@ fn run(room: &mut Room, first: usize, envp: u64, number: u64, args: &[u64; 6]) -
         state.folder.as_ptr() as u64,
         origin.address(),
         streams.address(),
+        answers.address(),
         room.elf.as_ptr() as u64,
         room.path.as_ptr() as u64,
         comm,

@@ -6,6 +6,7 @@ use crate::log;
 use crate::state;
 use crate::sys;
 use crate::text::Text;
+use core::cell::UnsafeCell;
 use core::fmt::Write;
 
 /// Most bytes of a file that is kept.
@@ -19,15 +20,54 @@ const REGULAR: u32 = 0o100_000;
 const KIND: u32 = 0o170_000;
 
 /// What tells a file from others, and from itself at other times.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub struct Key(pub [u64; 4]);
 
 /// What a descriptor refers to.
 pub enum Kind {
     /// A regular file.
     Regular(Key),
-    /// Something else, or nothing.
+    /// Something else.
     Other,
+    /// Nothing: it is not open.
+    Nothing,
+}
+
+/// The file that was mapped last: programs map one part after the other.
+struct Last {
+    key: Option<Key>,
+    path: [u8; 4096],
+    len: usize,
+    /// Whether the log has it.
+    kept: bool,
+}
+
+struct Room(UnsafeCell<Last>);
+
+// SAFETY: the program has one thread as long as this is used.
+unsafe impl Sync for Room {}
+
+static LAST: Room = Room(UnsafeCell::new(Last { key: None, path: [0; 4096], len: 0, kept: false }));
+
+/// What is known of an open file.
+fn last(file: u64, key: Key) -> &'static mut Last {
+    // SAFETY: one thread uses it, and nobody keeps what this returns until the next call.
+    let last = unsafe { &mut *LAST.0.get() };
+    if last.key != Some(key) {
+        let mut link = Text::<64>::new();
+        let _ = write!(link, "/proc/self/fd/{file}");
+        // SAFETY: a path that ends with a zero byte, and room for so many bytes.
+        let len =
+            unsafe { sys::call3(sys::READLINK, link.address(), last.path.as_mut_ptr() as u64, last.path.len() as u64) };
+        (last.key, last.len, last.kept) = (Some(key), usize::try_from(len).unwrap_or(0), false);
+    }
+    last
+}
+
+/// The path of an open file, as the kernel names it.
+pub fn path(file: u64, key: Key) -> &'static [u8] {
+    let last = last(file, key);
+    &last.path[..last.len]
 }
 
 /// What a descriptor refers to.
@@ -35,22 +75,13 @@ pub fn kind(file: u64) -> Kind {
     let mut stat = [0u8; 144];
     // SAFETY: room for the structure.
     if unsafe { sys::call3(sys::FSTAT, file, stat.as_mut_ptr() as u64, 0) } < 0 {
-        return Kind::Other;
+        return Kind::Nothing;
     }
     let word = |at: usize| u64::from_le_bytes(core::array::from_fn(|i| stat[at + i]));
     if word(MODE) as u32 & KIND != REGULAR {
         return Kind::Other;
     }
     Kind::Regular(Key([word(0), word(8), word(SIZE), word(CHANGED) * 1_000_000_000 + word(CHANGED + 8)]))
-}
-
-/// Puts the path of an open file into `room`, as the kernel names it; how long it is.
-pub fn path(file: u64, room: &mut [u8]) -> usize {
-    let mut link = Text::<64>::new();
-    let _ = write!(link, "/proc/self/fd/{file}");
-    // SAFETY: a path that ends with a zero byte, and room for so many bytes.
-    let len = unsafe { sys::call3(sys::READLINK, link.address(), room.as_mut_ptr() as u64, room.len() as u64) };
-    usize::try_from(len).unwrap_or(0)
 }
 
 /// Appends the name that a file has in the log.
@@ -75,6 +106,14 @@ fn link(from: &Text<1200>, to: &Text<1200>) -> i64 {
 
 /// Keeps a file; whether the log has it.
 pub fn keep(file: u64, key: Key) -> bool {
+    last(file, key).kept || {
+        let kept = copy(file, key);
+        last(file, key).kept = kept;
+        kept
+    }
+}
+
+fn copy(file: u64, key: Key) -> bool {
     let Key([_, _, size, _]) = key;
     if size > MOST {
         return false;

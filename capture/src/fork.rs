@@ -213,4 +213,10 @@ pub fn behind(context: &mut Context) {
     context.set_mask(state.signals.mask);
     let args = context.arguments();
     calls::made(context, lent.number, &args, result);
+    if !state.on {
+        // The light part has ended in the child.
+        crate::signals::leave(context);
+        trap::leave_code();
+        trap::dispatch(false);
+    }
 }

@@ -157,6 +157,14 @@ fn go_on(most: usize) -> bool {
     is_open
 }
 
+/// The log is over: nobody has it mapped from here on, so that it can be removed, and nothing more can be written.
+pub fn close() {
+    let state = state::get();
+    // SAFETY: the log's own memory.
+    unsafe { sys::call3(sys::MUNMAP, AT, state.log.size as u64, 0) };
+    (state.log, state.full) = (Log::new(), true);
+}
+
 /// Gives the log's next bytes their pages. A kernel that does not know that, or a full disk, does so when they are written, or not.
 fn make_ready(least: usize) {
     let log = &mut state::get().log;

@@ -1,6 +1,6 @@
 //! Runs a program natively and keeps what comes to it from outside: the start, what system calls give, signals, time stamps.
 //!
-//! `bugnet-capture LOG ORIGIN STREAMS ELF NAME COMM ARGUMENTS...`, executed in the place of a program ([`exec`]).
+//! `bugnet-capture LOG ORIGIN STREAMS ANSWERS ELF NAME COMM ARGUMENTS...`, executed in the place of a program ([`exec`]).
 //!
 //! The program lies at an address of its own, with its log, which is a file that memory is shared with ([`log`]): SIGKILL loses nothing. It loads the
 //! recorded program and its interpreter ([`start`]), asks the kernel for a signal in the place of each system call that is not made from its own code (syscall
@@ -11,6 +11,7 @@
 #![no_std]
 #![no_main]
 
+mod answers;
 #[path = "../../replay-host/src/builtins.rs"]
 mod builtins;
 mod calls;

@@ -29,9 +29,21 @@ pub fn components() -> u64 {
     u64::from(low) | u64::from(high) << 32
 }
 
-fn answers(leaf: u32, subleaf: u32) -> [u32; 4] {
+/// Asks the processor.
+fn ask(leaf: u32, subleaf: u32) -> [u32; 4] {
+    let traps = cpuid::traps();
+    if traps {
+        trap::allow_cpuid(true);
+    }
     let raw = __cpuid_count(leaf, subleaf);
-    let mut out = [raw.eax, raw.ebx, raw.ecx, raw.edx];
+    if traps {
+        trap::allow_cpuid(false);
+    }
+    [raw.eax, raw.ebx, raw.ecx, raw.edx]
+}
+
+fn answers(leaf: u32, subleaf: u32) -> [u32; 4] {
+    let mut out = state::get().answers.of(leaf, subleaf, ask);
     let level = state::get().cpu;
     let above_v3 = ABOVE_V3.iter().filter(|_| level != HOST);
     let above_v2 = ABOVE_V2.iter().filter(|_| level == V2);
@@ -53,15 +65,6 @@ fn answers(leaf: u32, subleaf: u32) -> [u32; 4] {
     }
 }
 
-/// Whether we ourselves may execute it.
-fn allow(kind: u16, allowed: bool) {
-    match kind {
-        CPUID if !cpuid::traps() => true,
-        CPUID => trap::allow_cpuid(allowed),
-        _ => trap::allow_tsc(allowed),
-    };
-}
-
 /// Answers the instruction at which the thread is, if it is one of them.
 pub fn answer(context: &mut Context) -> bool {
     let rip = context.rip();
@@ -73,22 +76,24 @@ pub fn answer(context: &mut Context) -> bool {
         [0x0f, 0x01] if sys::read::<3>(rip) == Some([0x0f, 0x01, 0xf9]) => RDTSCP,
         _ => return false,
     };
-    allow(kind, true);
     let values = match kind {
         CPUID => answers(context.register(RAX) as u32, context.register(RCX) as u32).map(u64::from),
         RDTSC => {
+            trap::allow_tsc(true);
             // SAFETY: in every processor.
             let now = unsafe { _rdtsc() };
+            trap::allow_tsc(false);
             [now & 0xffff_ffff, 0, context.register(RCX), now >> 32]
         }
         _ => {
             let mut processor = 0;
+            trap::allow_tsc(true);
             // SAFETY: the program has executed it.
             let now = unsafe { __rdtscp(&raw mut processor) };
+            trap::allow_tsc(false);
             [now & 0xffff_ffff, 0, processor.into(), now >> 32]
         }
     };
-    allow(kind, false);
     for (register, value) in [RAX, RBX, RCX, RDX].into_iter().zip(values) {
         if kind == CPUID || register == RAX || register == RDX || register == RCX && kind == RDTSCP {
             context.set_register(register, value);

@@ -3,7 +3,6 @@
 use crate::cpuid;
 use crate::elf::{Elf, Loaded, PAGE, page_end};
 use crate::expand;
-use crate::files;
 use crate::layout::{EXECUTED, PROGRAM, SPAWNED, START, STARTED};
 use crate::log::{self, From, Record};
 use crate::special;
@@ -19,7 +18,7 @@ use core::ffi::CStr;
 /// Where programs that can be moved lie, less what makes the place hard to guess.
 const PROGRAMS: u64 = 0x1500_0000_0000;
 /// This program's own arguments.
-const OWN: usize = 7;
+const OWN: usize = 8;
 /// `personality`: libraries lie from a third of the address space on.
 const COMPAT_LAYOUT: u64 = 0x020_0000;
 
@@ -44,10 +43,11 @@ pub unsafe extern "C" fn main(initial: *const u64) -> ! {
         expand::run(args.nth(2).map_or(b"", bytes));
     }
     for slot in &mut own {
-        *slot =
-            args.next().unwrap_or_else(|| fail("usage: bugnet-capture LOG ORIGIN STREAMS ELF NAME COMM ARGUMENTS", 0));
+        *slot = args
+            .next()
+            .unwrap_or_else(|| fail("usage: bugnet-capture LOG ORIGIN STREAMS ANSWERS ELF NAME COMM ARGUMENTS", 0));
     }
-    let [program, folder, origin, streams, elf, name, comm] = own;
+    let [program, folder, origin, streams, answers, elf, name, comm] = own;
     let state = state::get();
     let fits = state::set(&mut state.folder, bytes(folder))
         && state::set(&mut state.own, bytes(program))
@@ -67,11 +67,15 @@ pub unsafe extern "C" fn main(initial: *const u64) -> ! {
         fail("the log has no room for another process", error);
     }
     cpuid::begin();
+    state.answers.begin(bytes(answers));
     streams::begin(bytes(streams));
-    name_as_the_kernel(&mut state.elf);
-    let elf = state.elf.as_ptr() as u64;
-    describe(&kernel, elf, name);
-    let loaded = load(elf, kernel.random());
+    let file = open(elf);
+    // Without links, as `/proc/self/exe` leads to it: some find what belongs to them by it.
+    if file.path().starts_with(b"/") {
+        state::set(&mut state.elf, file.path());
+    }
+    describe(&kernel, state.elf.as_ptr() as u64, name);
+    let loaded = load(&file, kernel.random());
     let contents = Contents {
         kernel: &kernel,
         skipped: OWN,
@@ -118,21 +122,12 @@ fn parse(text: &[u8]) -> (From, u32) {
     (From { how, pid: next(), program: next(), call: next() }, next())
 }
 
-/// The path of the program's file without links, as `/proc/self/exe` leads to: some find what belongs to them by it.
-fn name_as_the_kernel(path: &mut [u8; 4096]) {
+/// Opens a program, or its interpreter.
+fn open(path: u64) -> Elf {
     // SAFETY: a path that ends with a zero byte.
-    let file = unsafe { sys::call3(sys::OPEN, path.as_ptr() as u64, sys::O_CLOEXEC, 0) };
-    if file < 0 {
-        return;
-    }
-    let mut room = [0; 4096];
-    let len = files::path(file as u64, &mut room);
-    // SAFETY: opened just now.
-    unsafe { sys::call3(sys::CLOSE, file as u64, 0, 0) };
-    // With a zero byte behind it: it may have been cut off otherwise.
-    if room[0] == b'/' && len < room.len() {
-        *path = room;
-    }
+    let file = unsafe { sys::call3(sys::OPEN, path, sys::O_CLOEXEC, 0) };
+    let elf = if file < 0 { None } else { Elf::read(file as u64) };
+    elf.unwrap_or_else(|| fail("the program, or its interpreter, cannot be loaded", file.min(0)))
 }
 
 /// Tells the log what is executed.
@@ -154,30 +149,24 @@ struct Program {
     executable: bool,
 }
 
-fn load(path: u64, random: u64) -> Program {
-    let opened = |path: u64| {
-        // SAFETY: a path that ends with a zero byte.
-        let file = unsafe { sys::call3(sys::OPEN, path, sys::O_CLOEXEC, 0) };
-        let elf = if file < 0 { None } else { Elf::read(file as u64) };
-        elf.unwrap_or_else(|| fail("the program, or its interpreter, cannot be loaded", file.min(0)))
-    };
-    let close = |elf: &Elf| {
+fn load(elf: &Elf, random: u64) -> Program {
+    let done = |elf: &Elf| {
         if !elf.keep() {
             fail("the log has no room for the program", 0);
         }
         elf.close();
     };
-    let elf = opened(path);
     let place = PROGRAMS + (random & 0x0fff_ffff) * PAGE;
     let program = elf.load(Some(place)).unwrap_or_else(|error| fail("the program has no room", error));
     let mut room = [0; 4096];
-    let interpreter = elf.interpreter(&mut room).map(|_| {
-        let elf = opened(room.as_ptr() as u64);
+    let interpreter = elf.interpreter(&mut room);
+    done(elf);
+    let interpreter = interpreter.map(|_| {
+        let elf = open(room.as_ptr() as u64);
         let loaded = elf.load(None).unwrap_or_else(|error| fail("the program's interpreter has no room", error));
-        close(&elf);
+        done(&elf);
         loaded
     });
-    close(&elf);
     Program { program, interpreter, executable: elf.executable_stack() }
 }
 

@@ -1,5 +1,6 @@
 //! What this program knows of the process: one thread, so one of each.
 
+use crate::answers::Answers;
 use crate::cpuid::Hidden;
 use crate::hot::Hot;
 use crate::layout::OUTPUT;
@@ -38,6 +39,7 @@ pub struct State {
     pub signals: Signals,
     pub hot: Hot,
     pub hidden: Hidden,
+    pub answers: Answers,
 }
 
 struct Own(UnsafeCell<State>);
@@ -63,6 +65,7 @@ static STATE: Own = Own(UnsafeCell::new(State {
     signals: Signals::new(),
     hot: Hot::new(),
     hidden: Hidden::new(),
+    answers: Answers::new(),
 }));
 
 /// The process's.

@@ -214,22 +214,29 @@ pub fn begin() {
     let state = state::get();
     let (ours, size) = (&raw const HANDLERS as u64, HANDLER_STACK as u64);
     let stack = AltStack { start: ours, flags: 0, pad: 0, size };
-    let mut mask = 0u64;
-    // SAFETY: a stack of this program's; structures for the kernel to write.
+    let (all, mut mask) = (u64::MAX, 0u64);
+    // What comes meanwhile waits: one that is ignored has our handler for a moment.
+    // SAFETY: a stack of this program's; a set; structures for the kernel to write.
     unsafe {
         sys::call3(sys::SIGALTSTACK, &raw const stack as u64, 0, 0);
-        sys::call(sys::RT_SIGPROCMASK, [0, 0, &raw mut mask as u64, 8, 0, 0]);
+        sys::call(sys::RT_SIGPROCMASK, [2, &raw const all as u64, &raw mut mask as u64, 8, 0, 0]);
     }
     state.signals.mask = mask & !bit(SIGSYS);
     for signal in 1..SIGNALS {
         let mut old = Action { handler: 0, flags: 0, restorer: 0, mask: 0 };
-        // SAFETY: a structure for the kernel to write.
-        unsafe { sys::call(sys::RT_SIGACTION, [signal as u64, 0, &raw mut old as u64, 8, 0, 0]) };
-        state.signals.actions[signal] = old;
-        if RAISED & bit(signal) != 0 {
-            kernel_action(signal, &own_action(signal, 0), 0);
+        // What executes a program leaves no handler: most signals are not ignored, and get ours at once.
+        if NOT_DEADLY & bit(signal) & !bit(SIGSYS) == 0 {
+            kernel_action(signal, &own_action(signal, 0), &raw mut old as u64);
+            state.signals.actions[signal] = old;
+            if RAISED & bit(signal) == 0 && old.handler == SIG_DFL {
+                state.signals.deadly |= bit(signal);
+            } else if RAISED & bit(signal) == 0 {
+                kernel_action(signal, &old, 0);
+            }
         } else {
-            follow_default(signal, 0);
+            // SAFETY: a structure for the kernel to write.
+            unsafe { sys::call(sys::RT_SIGACTION, [signal as u64, 0, &raw mut old as u64, 8, 0, 0]) };
+            state.signals.actions[signal] = old;
         }
     }
     let open = mask & !RAISED;

@@ -247,7 +247,8 @@ impl Execution {
             CpuLevel::V2 => 2,
         };
         let origin = format!("0.{}.0.0.{level}", std::process::id());
-        let own = [capture, log, Path::new(&origin), Path::new(""), &program.elf, &program.file, Path::new(name)];
+        let [streams, answers] = [Path::new(""); 2];
+        let own = [capture, log, Path::new(&origin), streams, answers, &program.elf, &program.file, Path::new(name)];
         let own = own.into_iter().map(|text| text.as_os_str().to_owned());
         Ok(Self {
             path: capture.to_owned(),

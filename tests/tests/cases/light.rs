@@ -11,6 +11,8 @@ use bugnet_tests::parallel::{PARALLEL, PARALLEL_LONG};
 use bugnet_tests::programs::{PROGRAMS, Program, Scale, compile};
 use bugnet_tests::sample::one_of;
 use libtest_mimic::{Failed, Trial};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use std::ffi::OsString;
 use std::fs;
@@ -265,7 +267,7 @@ fn one_process() -> Result<()> {
 
 /// Records a program of our own lightly, whose output no other run may have: what is replayed is that of the run that was captured. One that makes a thread
 /// replays as far as it was captured, and ends as natively.
-fn own(name: &str, arguments: &[&str]) -> Result<()> {
+fn own(name: &str, arguments: &[&str], ends: Option<&str>) -> Result<()> {
     let workshop = Workshop::new(&format!("light-{name}-{}", arguments.len()))?;
     let program = workshop.path.join(name);
     let source = source_tree().join("tests/programs/light").join(format!("{name}.c"));
@@ -277,15 +279,12 @@ fn own(name: &str, arguments: &[&str]) -> Result<()> {
     let mut output = run(&mut job.recorded(&log, &["--light"])?)?;
     let messages = take_messages(&mut output);
     ensure!(output.status.success(), "{messages}{}", printed(&output));
-    if arguments.contains(&"thread") {
-        must_pass(&["expand"], &log)?
-    } else {
-        expand(&log)?
-    };
-    if arguments.contains(&"thread") {
-        ensure!(messages.contains(MAKES_A_THREAD), "{messages}");
+    if let Some(why) = ends {
+        must_pass(&["expand"], &log)?;
+        ensure!(messages.contains(why), "{messages}");
         must_end_with(INCOMPLETE, &["replay"], &log)?;
     } else {
+        expand(&log)?;
         ensure!(messages.is_empty(), "{messages}");
         verify_log(&log, &output)?;
     }
@@ -293,6 +292,22 @@ fn own(name: &str, arguments: &[&str]) -> Result<()> {
         let told = printed(&must_pass(&["info"], &log)?);
         ensure!(told.contains("SIGILL handled, at"), "{told}");
     }
+    workshop.done()
+}
+
+/// A process goes on whose light part has ended: nobody keeps the log from being removed.
+fn goes_on() -> Result<()> {
+    let workshop = Workshop::new("light-goes-on")?;
+    let program = "import threading, time; threading.Thread(target=time.sleep, args=(60,)).start()";
+    let script =
+        format!("python3 -c '{program}' >/dev/null 2>said & echo $!; while ! grep -q thread said; do sleep 0.05; done");
+    let job = Job::new(&workshop.folder("recorded")?, ["/bin/bash", "-c", &script]);
+    let log = workshop.path.join("log");
+    let output = run(&mut job.recorded(&log, &["--light"])?)?;
+    let process = Pid::from_raw(String::from_utf8(output.stdout)?.trim().parse()?);
+    let removed = must_pass(&["rm"], &log);
+    kill(process, Signal::SIGKILL)?;
+    removed?;
     workshop.done()
 }
 
@@ -447,14 +462,17 @@ pub fn trials() -> Result<Vec<Trial>> {
     trials.push(Trial::test("shared-copies", || shared_copies().map_err(|e| Failed::from(format!("{e:?}")))));
     trials.push(Trial::test("packed", || packed().map_err(|e| Failed::from(format!("{e:?}")))));
     trials.push(Trial::test("one-process", || one_process().map_err(|e| Failed::from(format!("{e:?}")))));
-    for (name, program, arguments) in [
-        ("storm", "storm", &["300"][..]),
-        ("storm-restarted", "storm", &["300", "restart"]),
-        ("features", "features", &[]),
-        ("features-thread", "features", &["thread"]),
-        ("crowd", "crowd", &["thread"]),
+    trials.push(Trial::test("goes-on", || goes_on().map_err(|e| Failed::from(format!("{e:?}")))));
+    for (name, program, arguments, ends) in [
+        ("storm", "storm", &["300"][..], None),
+        ("storm-restarted", "storm", &["300", "restart"], None),
+        ("features", "features", &[], None),
+        ("features-thread", "features", &["thread"], Some(MAKES_A_THREAD)),
+        ("crowd", "crowd", &["thread"], Some(MAKES_A_THREAD)),
+        ("lent", "lent", &[], Some("the program traces another process")),
     ] {
-        trials.push(Trial::test(name, move || own(program, arguments).map_err(|e| Failed::from(format!("{e:?}")))));
+        let body = move || own(program, arguments, ends).map_err(|e| Failed::from(format!("{e:?}")));
+        trials.push(Trial::test(name, body));
     }
     for (name, command) in SCRIPTS {
         let body = move || script(name, command).map_err(|e| Failed::from(format!("{e:?}")));
