@@ -2,6 +2,7 @@
 
 use crate::args::RmArgs;
 use crate::failure::{EXIT_BAD_LOG, EXIT_IMPOSSIBLE, Failure, complain};
+use crate::pack::BESIDE;
 use crate::recordings::{Entry, LATEST, Refusal, Writers, check, default_folder, list, remove, tidy, together};
 use crate::terminal::output;
 use indicatif::HumanBytes;
@@ -24,8 +25,13 @@ pub fn rm(args: &RmArgs) -> Result<ExitCode, Failure> {
     }
     for given in &args.recordings {
         match find(given, folder.as_deref(), &writers) {
-            Ok(entry) if entries.iter().any(|other: &Entry| other.path == entry.path) => {}
-            Ok(entry) => entries.push(entry),
+            Ok(entry) => {
+                for entry in expanded(&entry, &writers).into_iter().chain([entry]) {
+                    if entries.iter().all(|other: &Entry| other.path != entry.path) {
+                        entries.push(entry);
+                    }
+                }
+            }
             Err(refusal) => refuse(refusal),
         }
     }
@@ -73,6 +79,13 @@ fn find(given: &Path, folder: Option<&Path>, writers: &Writers) -> Result<Entry,
         return Err(Refusal::Link { path });
     }
     Entry::at(&path, writers).ok_or(Refusal::Foreign { path })
+}
+
+/// What was made of a packed light log, beside it.
+fn expanded(entry: &Entry, writers: &Writers) -> Option<Entry> {
+    let mut path = entry.path.clone().into_os_string();
+    path.push(BESIDE);
+    entry.packed.then(|| Entry::at(Path::new(&path), writers)).flatten()
 }
 
 /// Where it lies.

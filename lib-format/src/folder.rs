@@ -53,6 +53,23 @@ pub fn process_folder(process: impl Into<ProcessId>) -> String {
     format!("p{}", process.into())
 }
 
+/// File name of a process's index, beside its folder: what commands have found out about it, on which nothing depends.
+#[must_use]
+pub fn index_file(process: impl Into<ProcessId>) -> String {
+    format!(".p{}.index", process.into())
+}
+
+/// Whether a name in a recording's folder is one that bugnet gives to a file of its own that is no part of the recording: an index, or one that was not finished.
+#[must_use]
+pub fn is_helper(name: &str) -> bool {
+    let process = name.strip_prefix(".p").and_then(|rest| rest.strip_suffix(".index"));
+    let is_index = process.is_some_and(|id| id.parse::<ProcessId>().is_ok());
+    is_index || name.starts_with(UNFINISHED.0) && name.ends_with(UNFINISHED.1)
+}
+
+/// How names begin and end of files that are being made, where the file system knows none without a name.
+pub const UNFINISHED: (&str, &str) = (".bugnet-", ".new");
+
 /// Folder name of a thread within its process's folder.
 #[must_use]
 pub fn thread_folder(tid: Tid) -> String {

@@ -1,5 +1,6 @@
 //! A file that is made: it gets its name once it is whole, and until then leaves nothing behind, however this process ends.
 
+use bugnet_format::folder::UNFINISHED;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, open};
 use nix::sys::stat::Mode;
 use nix::unistd::linkat;
@@ -21,7 +22,7 @@ pub struct NewFile {
 /// Other names of files that get their own later.
 fn other_names() -> Builder<'static, 'static> {
     let mut names = Builder::new();
-    names.prefix(".bugnet-").suffix(".new");
+    names.prefix(UNFINISHED.0).suffix(UNFINISHED.1);
     names
 }
 

@@ -6,7 +6,7 @@ mod recipients;
 mod sources;
 mod unpack;
 
-pub use unpack::{beside, unpack};
+pub use unpack::{BESIDE, beside, unpack};
 
 use crate::args::PackArgs;
 use crate::ending::Ends;

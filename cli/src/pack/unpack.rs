@@ -65,7 +65,7 @@ fn write_all(source: &Source, folder: &Path) -> Result<(), Failure> {
 }
 
 /// What is behind the name of a packed file in that of the folder with its light log.
-const BESIDE: &str = ".expanded";
+pub const BESIDE: &str = ".expanded";
 /// In that folder: what the packed file says of the recording.
 const PACKED_META: &str = "light/packed.json";
 

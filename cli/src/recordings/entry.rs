@@ -5,7 +5,7 @@ use super::lock;
 use super::name::is_name;
 use super::writers::{Writers, tails};
 use crate::encrypted::is_encrypted;
-use bugnet_format::folder::{ELF_FOLDER, Ending, META_FILE, Meta, NEW_META_FILE, Recording, SOURCES_FOLDER};
+use bugnet_format::folder::{ELF_FOLDER, Ending, META_FILE, Meta, NEW_META_FILE, Recording, SOURCES_FOLDER, is_helper};
 use bugnet_format::light::LIGHT_FOLDER;
 use bugnet_format::pack::PACK_MAGIC;
 use bugnet_format::source::open_file;
@@ -133,7 +133,7 @@ impl Contents {
             let name = entry?.file_name();
             if is_process(&name) {
                 contents.processes.push(name);
-            } else if OURS.iter().any(|own| name == *own) {
+            } else if OURS.iter().any(|own| name == *own) || name.to_str().is_some_and(is_helper) {
                 contents.others += 1;
             } else {
                 contents.foreign.push(name);

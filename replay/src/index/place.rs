@@ -4,7 +4,7 @@ use crate::error::{ReplayError, Result};
 use crate::log::{IntervalId, Log};
 use crate::new_file::NewFile;
 use bugnet_format::files::{self, LogFile, MAX_JSON_FILE};
-use bugnet_format::folder::{META_FILE, interval_file, process_folder, thread_folder};
+use bugnet_format::folder::{META_FILE, index_file, interval_file, process_folder, thread_folder};
 use bugnet_format::index::IndexReader;
 use bugnet_format::types::ProcessId;
 use std::fs::File;
@@ -35,7 +35,7 @@ pub(super) fn identity(log: &Log, pid: ProcessId) -> Result<u128> {
 
 /// Beside the log, if that is a folder.
 fn beside(log: &Log, pid: ProcessId) -> Option<PathBuf> {
-    log.source().pack().is_none().then(|| log.path().join(format!(".p{pid}.index")))
+    log.source().pack().is_none().then(|| log.path().join(index_file(pid)))
 }
 
 /// In the user's cache folder, if there is one.

@@ -360,6 +360,8 @@ fn packed() -> Result<()> {
     pack(&beside, &again)?;
     must_pass(&["replay"], &again)?;
     ensure!(!workshop.path.join("again.expanded").exists(), "an ordinary log is not made again");
+    must_pass(&["rm"], &packed)?;
+    ensure!(!packed.exists() && !beside.exists(), "what is made of a file goes with it");
     workshop.done()
 }
 

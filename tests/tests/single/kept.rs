@@ -111,6 +111,11 @@ fn a_crash_loop_keeps_one_copy_of_each_file() -> Result<()> {
     place.passes(&["rm", "--keep-last", "1"])?;
     ensure!(copies(&place.logs())? == (different, different), "{:?}", copies(&place.logs())?);
     assert_report(&place.passes(&["info"])?)?;
+    // What a command has found out about it goes with it.
+    place.passes(&["replay", "--index"])?;
+    let is_index = |name: &str| name.starts_with('.') && name.ends_with(".index");
+    let names = fs::read_dir(&latest)?.map(|entry| Ok(entry?.file_name())).collect::<Result<Vec<_>>>()?;
+    ensure!(names.iter().any(|name| name.to_str().is_some_and(is_index)), "no index: {names:?}");
     fs::remove_file(&place.program)?;
     place.passes(&["rm", "--all"])?;
     ensure!(fs::read_dir(place.logs().join(".elf"))?.count() == 0, "copies that nobody has are still there");
