@@ -3,7 +3,7 @@
 use crate::failure::{Failure, complain};
 use crate::terminal::progress;
 use bugnet_format::types::ProcessId;
-use bugnet_replay::cursor::Cursor;
+use bugnet_replay::cursor::{Cursor, Indexed};
 use bugnet_replay::index::Index;
 use bugnet_replay::log::Log;
 use bugnet_replay::tools::Tools;
@@ -22,11 +22,9 @@ pub fn use_where_needed<'a>(tools: &'a Tools, log: &'a Log, cursor: &mut Cursor<
         cursor.use_index(index)?;
         return Ok(());
     }
-    let (pid, end) = (cursor.pid(), cursor.end());
-    // What threads read is compared on the way.
-    let most = if cursor.all_threads().nth(1).is_some() { MOST / 10 } else { MOST };
-    cursor.make_index_by(move || {
-        if end > most {
+    cursor.make_index_by(move |Indexed { pid, instructions: end, has_threads }| {
+        // What threads read is compared on the way.
+        if end > if has_threads { MOST / 10 } else { MOST } {
             complain(&format!(
                 "not all is known of what memory was: that takes a replay of {} instructions, which `bugnet replay {}` makes once",
                 HumanCount(end),

@@ -3,11 +3,24 @@
 use super::Cursor;
 use crate::error::{ReplayError, Result};
 use crate::index::Index;
+use bugnet_format::types::ProcessId;
 use std::fmt;
+use std::rc::Rc;
 
-/// Makes an index, once; none if there is none to be had.
-#[derive(Default)]
-pub(super) struct MakeIndex<'a>(pub Option<Box<dyn FnOnce() -> Option<Index> + 'a>>);
+/// A process of which an index is needed.
+#[derive(Clone, Copy, Debug)]
+pub struct Indexed {
+    /// It.
+    pub pid: ProcessId,
+    /// Instructions of all its threads.
+    pub instructions: u64,
+    /// Whether it has several.
+    pub has_threads: bool,
+}
+
+/// Makes an index; none if there is none to be had. Whoever has one takes it out as it is asked.
+#[derive(Clone, Default)]
+pub(super) struct MakeIndex<'a>(pub Option<Rc<dyn Fn(Indexed) -> Option<Index> + 'a>>);
 
 impl fmt::Debug for MakeIndex<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -29,9 +42,16 @@ impl<'a> Cursor<'a> {
         self.learn_from_index()
     }
 
-    /// From here on, this makes an index where a byte of memory takes one, if there is one to be had. It is asked once.
-    pub fn make_index_by(&mut self, make: impl FnOnce() -> Option<Index> + 'a) {
-        self.elsewhere.make_index = MakeIndex(Some(Box::new(make)));
+    /// From here on, this makes an index where a byte of memory takes one, if there is one to be had: of this process, and of those that forked it. It is
+    /// asked once of each.
+    pub fn make_index_by(&mut self, make: impl Fn(Indexed) -> Option<Index> + 'a) {
+        self.share_making(&MakeIndex(Some(Rc::new(make))));
+    }
+
+    /// Indexes of this process and of those that forked it are made as of another one.
+    pub(super) fn share_making(&mut self, make: &MakeIndex<'a>) {
+        self.elsewhere.make_index = make.clone();
+        self.elsewhere.make_parents = make.clone();
     }
 
     /// Whether it has an index.
@@ -42,7 +62,9 @@ impl<'a> Cursor<'a> {
 
     /// An index is needed.
     pub(super) fn want_index(&mut self) -> Result<()> {
-        let made = self.elsewhere.make_index.0.take().and_then(|make| make());
+        let Some(make) = self.elsewhere.make_index.0.take() else { return Ok(()) };
+        let has_threads = self.all_threads().nth(1).is_some();
+        let made = make(Indexed { pid: self.pid, instructions: self.end(), has_threads });
         made.map_or(Ok(()), |index| self.use_index(index))
     }
 }

@@ -7,6 +7,7 @@
 
 use super::Cursor;
 use super::foreseen::{Bits, Foreseen};
+use super::forked::Parent;
 use super::indexed::MakeIndex;
 use super::made::Born;
 use crate::error::Result;
@@ -15,7 +16,7 @@ use crate::memory::{Memory, Snapshots};
 use crate::symbols::ReadOnly;
 use bugnet_format::control::{ByteState, MAX_READ};
 use bugnet_format::index::Content;
-use bugnet_format::types::{Addr, Epoch};
+use bugnet_format::types::{Addr, Epoch, ProcessId};
 use serde::Serialize;
 
 const PAGE: u64 = Addr::PAGE;
@@ -44,6 +45,11 @@ pub enum Origin {
     File {
         /// The file's build id, lower-case hexadecimal.
         build_id: String,
+    },
+    /// The process that forked this one had it in that moment, and nothing can have changed it since.
+    Parent {
+        /// That one.
+        process: ProcessId,
     },
     /// The log has memory as it was at the end, and nothing can have changed it on the way.
     Snapshot,
@@ -74,6 +80,7 @@ pub(super) enum Source {
     Later(usize),
     Zeros,
     File(usize),
+    Parent,
     Snapshot,
     Unknown,
 }
@@ -91,6 +98,9 @@ pub(super) struct Elsewhere<'a> {
     pub index: Option<Index>,
     /// Makes one where it is needed.
     pub make_index: MakeIndex<'a>,
+    /// The same for those that forked the process.
+    pub make_parents: MakeIndex<'a>,
+    pub parent: Parent<'a>,
     pub foreseen: Option<Foreseen>,
     /// Nobody looks at what a run from here on finds: who goes on anyway, comes to it.
     pub is_blind: bool,
@@ -348,6 +358,7 @@ impl Cursor<'_> {
                 let build_id = self.elsewhere.files.as_ref().map_or("", |files| files.build_id(module));
                 Origin::File { build_id: build_id.to_owned() }
             }
+            Source::Parent => Origin::Parent { process: self.parent_id().unwrap_or(self.pid) },
             Source::Snapshot => Origin::Snapshot,
             Source::Unknown => Origin::Unknown,
         }
@@ -407,6 +418,7 @@ impl Cursor<'_> {
         let mut search = Search { page, first: (at - page) as usize, slots: &mut slots };
         let (epoch, is_end) = (self.open.index, self.time() >= self.outline.end);
         let mut in_file = search.open();
+        let mut with_process = [0; PAGE as usize / 64];
         let mut at_end = if is_end { search.open() } else { [0; PAGE as usize / 64] };
         if let Some(index) = &mut self.elsewhere.index {
             let table = index.table(epoch)?;
@@ -421,6 +433,7 @@ impl Cursor<'_> {
             let mapped = in_state(&search, |state| state == ByteState::Mapped);
             born.by_call.iter_mut().zip(&mapped).for_each(|(born, mapped)| *born |= mapped);
             self.take_born(&mut search, &born)?;
+            with_process = born.with_process;
             let mut left = search.among(&changed, search.first(), search.end());
             if !is_empty(&left) && self.elsewhere.is_blind {
                 left = [0; PAGE as usize / 64];
@@ -469,6 +482,8 @@ impl Cursor<'_> {
                 );
             }
         }
+        // Last, since it takes another replay process.
+        self.take_parents(&mut search, &with_process)?;
         Ok(slots)
     }
 }

@@ -7,6 +7,7 @@
 mod alive;
 mod back;
 mod foreseen;
+mod forked;
 mod indexed;
 mod interrupt;
 mod known;
@@ -22,6 +23,7 @@ mod steps;
 mod writes;
 
 pub use bugnet_format::control::{Conditions, Event, Leaving, WatchedRange};
+pub use indexed::Indexed;
 pub use interrupt::Interrupter;
 pub use known::{Origin, Piece};
 pub use place::{Place, Seek};

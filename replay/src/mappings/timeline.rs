@@ -102,23 +102,38 @@ impl Timeline {
         &self.modules
     }
 
-    /// The address space where a child was made.
-    fn at_birth(&self, child: ProcessId) -> Option<State> {
-        let birth = self.events.iter().find(|event| event.call.child() == Some(child.pid.0))?;
-        Some(self.at(birth.time))
+    /// The time behind the call that has made a child; none if no call has, or several have made one with this number.
+    fn birth(&self, child: ProcessId) -> Option<u64> {
+        let mut births = self.events.iter().filter(|event| event.call.child() == Some(child.pid.0));
+        let birth = births.next()?;
+        births.next().is_none().then_some(birth.time)
     }
+}
+
+/// The process that forked this one, and its time in that moment, before the call; none where the log does not tell.
+///
+/// # Errors
+/// The log cannot be read.
+pub(crate) fn birth(log: &Log, pid: ProcessId) -> Result<Option<(ProcessId, u64)>> {
+    let Some(from) = forked_by(log, pid)? else { return Ok(None) };
+    let outline = Outline::of(log, from)?;
+    let parent = Timeline::read(log, from, &outline, &vec![true; outline.epochs()])?;
+    Ok(parent.birth(pid).map(|time| (from, time.saturating_sub(1))))
+}
+
+/// The process that forked this one, if the log has it.
+fn forked_by(log: &Log, pid: ProcessId) -> Result<Option<ProcessId>> {
+    let info = log.processes()?.into_iter().find(|(id, _)| *id == pid).and_then(|(_, info)| info);
+    let Some(Origin::Fork { from, .. }) = info.map(|info| info.origin) else { return Ok(None) };
+    Ok(log.threads().any(|thread| thread.pid == from).then_some(from))
 }
 
 /// What a process has of the one that forked it, and whether that is all.
 fn inherited(log: &Log, pid: ProcessId, below: &mut BTreeSet<ProcessId>) -> Result<Option<(State, bool)>> {
-    let info = log.processes()?.into_iter().find(|(id, _)| *id == pid).and_then(|(_, info)| info);
-    let Some(Origin::Fork { from, .. }) = info.map(|info| info.origin) else { return Ok(None) };
-    if below.contains(&from) || !log.threads().any(|thread| thread.pid == from) {
-        return Ok(None);
-    }
+    let Some(from) = forked_by(log, pid)?.filter(|from| !below.contains(from)) else { return Ok(None) };
     let outline = Outline::of(log, from)?;
     let parent = Timeline::read_below(log, from, &outline, &vec![true; outline.epochs()], below)?;
-    Ok(parent.at_birth(pid).map(|state| (state, parent.is_cut)))
+    Ok(parent.birth(pid).map(|time| (parent.at(time), parent.is_cut)))
 }
 
 /// Maps an ELF file as the kernel does.

@@ -119,6 +119,106 @@ fn what_tells_what_memory_was() -> Result<()> {
     workshop.done()
 }
 
+/// A forked child has what its parent had in that moment, of which its own log has nothing.
+#[test]
+fn a_forked_child_shows_what_its_parent_had() -> Result<()> {
+    let workshop = Workshop::new("values-forked")?;
+    let program = compiled(&workshop, "forked.c")?;
+    let log = workshop.path.join("log");
+    let job = Job::new(&workshop.path, [&*program.to_string_lossy(), "an argument"]);
+    let recorded = run(&mut job.recorded(&log, &[])?)?;
+    ensure!(recorded.status.success(), "{}", printed(&recorded));
+    let processes: serde_json::Value = serde_json::from_slice(&must_pass(&["ps", "--json"], &log)?.stdout)?;
+    let child = processes[1]["pid"].as_u64().context("a child")?.to_string();
+    let commands = [
+        "break forked.c:21",
+        "reverse-continue",
+        "bt",
+        "frame function main",
+        "p city",
+        "p squares",
+        "p table",
+        "p *items@5",
+        "p title",
+        "p arguments[1]",
+        "frame function serve",
+        "p state",
+        "frame function work",
+        "p why",
+    ];
+    let said = gdb(&log, &["-p", &child], &commands)?;
+    for wanted in [
+        "in main (count=2",
+        "\"Lisbon\"",
+        "= {0, 1, 4, 9, 16, 25}",
+        "= {0, 1, 8, 27, 64, 0, 0, 0}",
+        "{{number = 100, name = \"thing 0\", '\\000' <repeats 12 times>, price = 0}",
+        "{number = -7, name = \"thing 2\", '\\000' <repeats 12 times>, price = 3}",
+        "{number = 103, name = \"thing 3\", '\\000' <repeats 12 times>, price = 4.5}",
+        "\"shop\"",
+        "\"an argument\"",
+        "= {7, 2, 3, 28}",
+        "\"asked\"",
+    ] {
+        ensure!(said.contains(wanted), "{wanted} is missing:\n{said}");
+    }
+    workshop.done()
+}
+
+/// The developer's own scripts for gdb, of Python, GLib and Go, do what they do of a live process.
+#[test]
+#[ignore = "takes packages of tests/soak-packages.txt"]
+fn scripts_for_python_glib_and_go() -> Result<()> {
+    let workshop = Workshop::new("values-scripts")?;
+    let shows = |log: &Path, commands: &[&str], all: &[&str]| -> Result<()> {
+        let said = gdb(log, &[], commands)?;
+        all.iter().try_for_each(|wanted| {
+            ensure!(said.contains(wanted), "{wanted} is missing:\n{said}");
+            Ok(())
+        })
+    };
+    let script = "import ctypes\nclass Box:\n def __init__(self): self.items = [1, {'a': (3, 4)}]\n\
+                  def inner(n, box):\n if n == 0: ctypes.string_at(0)\n inner(n - 1, box)\ninner(2, Box())\n";
+    std::fs::write(workshop.path.join("crashes.py"), script)?;
+    let log = workshop.path.join("python");
+    run(&mut Job::new(&workshop.path, ["/usr/bin/python3", "crashes.py"]).recorded(&log, &[])?)?;
+    let calls = ["crashes.py\", line 6, in inner", "crashes.py\", line 7, in <module>"];
+    shows(&log, &["py-bt"], &calls)?;
+    shows(&log, &["py-locals"], &["n = 0", "box = <Box(items=[1, {'a': (3, 4)}]) at remote"])?;
+
+    let source = "#include <glib.h>\nint main(void) { GList *list = NULL; \
+                  for (long i = 1; i < 4; i++) list = g_list_append(list, GINT_TO_POINTER(i)); return *(volatile int *)0; }";
+    std::fs::write(workshop.path.join("lists.c"), source)?;
+    let built = "gcc -g -O0 lists.c -o lists $(pkg-config --cflags --libs glib-2.0)";
+    let built = run(Command::new("sh").args(["-c", built]).current_dir(&workshop.path))?;
+    ensure!(built.status.success(), "{}", printed(&built));
+    let log = workshop.path.join("glib");
+    run(&mut Job::new(&workshop.path, ["./lists"]).recorded(&log, &[])?)?;
+    shows(&log, &["p list"], &["= {0x1, 0x2, 0x3}"])?;
+
+    let source = "package main\ntype node struct { name string; next *node }\n\
+                  func walk(n *node, names []string) int { names = append(names, n.name); return walk(n.next, names) }\n\
+                  func main() { println(walk(&node{\"one\", &node{\"two\", nil}}, nil)) }\n";
+    std::fs::write(workshop.path.join("walks.go"), source)?;
+    let mut go = Command::new("go");
+    go.args(["build", "-gcflags=all=-N -l", "walks.go"]).current_dir(&workshop.path);
+    let built = run(go.env("HOME", &workshop.path).env("GO111MODULE", "off"))?;
+    ensure!(built.status.success(), "{}", printed(&built));
+    let log = workshop.path.join("go");
+    run(&mut Job::new(&workshop.path, ["./walks"]).recorded(&log, &[])?)?;
+    let goes = [
+        "break main.walk",
+        "reverse-continue",
+        "reverse-continue",
+        "next",
+        "p names",
+        "p $len(names)",
+        "info goroutines",
+    ];
+    shows(&log, &goes, &["= []string = {\"one\", \"two\"}", "= 2", "running"])?;
+    workshop.done()
+}
+
 #[test]
 fn containers_of_rust_are_shown_as_what_is_in_them() -> Result<()> {
     let workshop = Workshop::new("values-rust")?;
