@@ -395,7 +395,7 @@ impl Touched {
     fn changed_by(&mut self, memory: &Memory, number: u64, args: &[u64; 6], result: i64) -> Vec<Buffer> {
         let mut changed = self.system.changed(memory, &mut self.origins, number, args, result);
         self.unsteady |= system::makes_unsteady(memory, number, args, result);
-        if !system::is_understood(memory, number, args) {
+        if !system::is_understood(memory, number, args, result) {
             changed.push((0, u64::MAX));
         }
         for (count, all) in system::counted(number, args) {

@@ -151,7 +151,7 @@ impl Happened {
                 }
                 Record::Special { kind, updates, .. } => Did::Special { kind, changed: changed(&updates) },
                 Record::Signal { step: SignalStep::Return, .. } => Did::Return,
-                Record::Signal { step: SignalStep::Delivery, number, regs, .. } => {
+                Record::Signal { step: SignalStep::Delivery | SignalStep::Resume, number, regs, .. } => {
                     all.delivered.push((at, number, regs.gpr[RSP]));
                     continue;
                 }

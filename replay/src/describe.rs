@@ -27,6 +27,9 @@ pub fn record(record: &Record<'_>) -> String {
             format!("{name} delivered to a handler at {:#x}", regs.rip)
         }
         Record::Signal { step: SignalStep::Return, regs, .. } => format!("signal handler returns to {:#x}", regs.rip),
+        Record::Signal { step: SignalStep::Resume, regs, .. } => {
+            format!("the parent of a child of vfork goes on at {:#x}", regs.rip)
+        }
         Record::Syscall { number, result, args, stream, updates, .. } => {
             let stream = match stream {
                 OutputStream::None => "",

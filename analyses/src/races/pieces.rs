@@ -44,6 +44,7 @@ impl Pieces {
         for placed in interval.records().flatten() {
             let at = placed.position.0;
             match placed.record {
+                Record::Signal { step: SignalStep::Resume, .. } => {}
                 Record::Signal { step, .. } => {
                     let begins = step == SignalStep::Delivery;
                     handlers.push((at + u64::from(!begins), begins));

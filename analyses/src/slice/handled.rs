@@ -245,6 +245,7 @@ fn open(log: &Log, cursor: &Cursor<'_>) -> Result<Vec<Begun>> {
                 SignalStep::Return => returned += 1,
                 SignalStep::Delivery if returned > 0 => returned -= 1,
                 SignalStep::Delivery => all.push(begun),
+                SignalStep::Resume => {}
             }
         }
     }

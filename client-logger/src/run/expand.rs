@@ -151,7 +151,7 @@ impl Thread {
             },
             Transfer::Resume(before) => {
                 regs = *before;
-                (SignalStep::Delivery, 0)
+                (SignalStep::Resume, 0)
             }
             Transfer::Death(signal, code) => self.die_of(position, regs, signal, code),
         };

@@ -90,11 +90,14 @@ pub enum SignalStep {
     Delivery = 0,
     /// Out of a handler: the instruction at the position is the system call `rt_sigreturn`, which counts as executed.
     Return = 1,
+    /// No signal: a child of `vfork` has had the thread (light logs), and its parent goes on in its place, before the instruction at the position, which is not
+    /// executed now.
+    Resume = 2,
 }
 
 impl SignalStep {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 2] = [Self::Delivery, Self::Return];
+    pub const ALL: [Self; 3] = [Self::Delivery, Self::Return, Self::Resume];
 
     pub(super) fn from_number(n: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|s| *s as u8 == n)

@@ -297,7 +297,10 @@ fn walks_back(name: &str, job: impl Fn(&Workshop) -> Result<Job>) -> Result<()> 
             for id in selection.intervals_of(&log)? {
                 for placed in log.interval(id)?.records().flatten() {
                     recorded += u64::from(matches!(placed.record, Record::Syscall { .. }));
-                    delivered += u64::from(matches!(placed.record, Record::Signal { step: SignalStep::Delivery, .. }));
+                    delivered += u64::from(matches!(
+                        placed.record,
+                        Record::Signal { step: SignalStep::Delivery | SignalStep::Resume, .. }
+                    ));
                 }
             }
             ensure!(

@@ -165,6 +165,44 @@ fn a_forked_child_shows_what_its_parent_had() -> Result<()> {
     workshop.done()
 }
 
+/// A light log has what a child of `vfork` did, and so what memory is behind that.
+#[test]
+fn memory_is_known_behind_a_child_that_had_it() -> Result<()> {
+    let workshop = Workshop::new("values-lent")?;
+    let program = compiled(&workshop, "lent.c")?;
+    let log = workshop.path.join("log");
+    let job = Job::new(&workshop.path, [&*program.to_string_lossy(), "an argument"]);
+    let recorded = run(&mut job.recorded(&log, &["--light"])?)?;
+    ensure!(recorded.status.success(), "{}", printed(&recorded));
+    let processes: serde_json::Value = serde_json::from_slice(&must_pass(&["ps", "--json"], &log)?.stdout)?;
+    let first = processes[0]["pid"].as_u64().context("a process")?.to_string();
+    let told = printed(&must_pass(&["info", "-p", &first], &log)?);
+    ensure!(!told.contains("handled"), "no signal was: {told}");
+    let commands = [
+        "break work",
+        "reverse-continue",
+        "bt",
+        "frame function main",
+        "p city",
+        "p squares",
+        "p table",
+        "p items[4]",
+        "p arguments[1]",
+    ];
+    let said = gdb(&log, &["-p", &first], &commands)?;
+    for wanted in [
+        "in main (count=2",
+        "\"Lisbon\"",
+        "= {0, 1, 4, 9, 16, 25}",
+        "= {0, 1, 8, 27, 64, 0, 0, 0}",
+        "= {number = 104, name = \"thing 4\", '\\000' <repeats 12 times>, price = 6}",
+        "\"an argument\"",
+    ] {
+        ensure!(said.contains(wanted), "{wanted} is missing:\n{said}");
+    }
+    workshop.done()
+}
+
 /// The developer's own scripts for gdb, of Python, GLib and Go, do what they do of a live process.
 #[test]
 #[ignore = "takes packages of tests/soak-packages.txt"]

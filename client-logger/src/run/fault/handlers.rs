@@ -121,37 +121,34 @@ unsafe fn transfer(drcontext: *mut c_void, info: *const Transfer) {
         // The signal has come in an `execve` that has failed, or before one.
         thread.resume(&source.register_file());
     }
-    let step = match info.kind() {
-        TransferKind::Delivery => SignalStep::Delivery,
-        TransferKind::Return => SignalStep::Return,
+    let begins = match info.kind() {
+        TransferKind::Delivery => true,
+        TransferKind::Return => false,
         TransferKind::Other => return,
     };
     let Some(target) = Machine::current() else { return };
     let mut regs = Box::new(target.register_file());
     thread.complete(&mut regs);
-    if step == SignalStep::Delivery && info.signal() == libc::SIGSEGV {
+    if begins && info.signal() == libc::SIGSEGV {
         name_missing_memory(&regs);
     }
-    if step == SignalStep::Delivery {
+    if begins {
         describe(info.signal(), regs.gpr[RSI]);
     }
-    let (position, number) = match step {
-        SignalStep::Delivery => {
-            thread.begin_handler(&mut regs);
-            come_before_call(thread, interrupted_at(info));
-            (thread.counted(), info.signal() as u64)
-        }
-        SignalStep::Return => {
-            let before = thread.syscall.before.take();
-            frame_state(before.map_or(0, |regs| regs.gpr[RSP]), &mut regs);
-            thread.open_soon();
-            (thread.counted() - 1, 0)
-        }
+    let (step, position, number) = if begins {
+        thread.begin_handler(&mut regs);
+        come_before_call(thread, interrupted_at(info));
+        (SignalStep::Delivery, thread.counted(), info.signal() as u64)
+    } else {
+        let before = thread.syscall.before.take();
+        frame_state(before.map_or(0, |regs| regs.gpr[RSP]), &mut regs);
+        thread.open_soon();
+        (SignalStep::Return, thread.counted() - 1, 0)
     };
     if thread.recording() {
         thread.record(position, |delta| Record::Signal { delta, step, number, regs });
     }
-    if step == SignalStep::Delivery {
+    if begins {
         thread.limit_soon();
     }
 }
