@@ -1,7 +1,7 @@
 //! The log: records in files, one after the other, that memory is shared with. `USED` in a file's header moves on when a record is whole.
 
 use crate::elf::PAGE;
-use crate::layout::{BEGAN, FROM, HEAD, HEADER, MAGIC, ORIGIN, PART, PART_NUMBER, PROCESS, USED};
+use crate::layout::{BEGAN, FROM, HEAD, HEADER, MAGIC, ORIGIN, PART, PART_NUMBER, PROCESS, USED, WENT_ON};
 use crate::state;
 use crate::sys;
 use crate::text::Text;
@@ -157,9 +157,12 @@ fn go_on(most: usize) -> bool {
     is_open
 }
 
-/// The log is over: nobody has it mapped from here on, so that it can be removed, and nothing more can be written.
+/// The log is over, and the process goes on: nobody has it mapped from here on, so that it can be removed, and nothing more can be written.
 pub fn close() {
     let state = state::get();
+    if !state.full {
+        store(WENT_ON, 1);
+    }
     // SAFETY: the log's own memory.
     unsafe { sys::call3(sys::MUNMAP, AT, state.log.size as u64, 0) };
     (state.log, state.full) = (Log::new(), true);

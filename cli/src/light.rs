@@ -85,6 +85,17 @@ fn each_record(parts: &Parts, see: &mut dyn FnMut(Record<'_>)) -> io::Result<()>
     })
 }
 
+/// Why the log of a process ends before it did; empty where nothing says so.
+pub fn why_cut(parts: &Parts) -> io::Result<String> {
+    let mut why = String::new();
+    each_record(parts, &mut |record| {
+        if let Record::End(End::GoesOn(text)) = record {
+            why = String::from_utf8_lossy(text).into_owned();
+        }
+    })?;
+    Ok(why)
+}
+
 /// Whether a program that was executed has come to its first instruction.
 pub fn begins(parts: &Parts) -> bool {
     let mut begins = false;

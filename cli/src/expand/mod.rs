@@ -12,7 +12,7 @@ use crate::light::{self, Light};
 use crate::processes::selected;
 use crate::terminal::progress;
 use bugnet_format::folder::{META_FILE, Module, Recording};
-use bugnet_format::light::{How, LIGHT_FILES, LIGHT_FOLDER, Parts, is_compressed, part_in_use};
+use bugnet_format::light::{How, LIGHT_FILES, LIGHT_FOLDER, Parts, is_compressed, part_header};
 use bugnet_format::record::{EndReason, Record};
 use bugnet_format::source::Source;
 use bugnet_format::types::ProcessId;
@@ -38,17 +38,24 @@ pub struct Totals {
     pub processes: usize,
     /// Bytes of their logs and of the files that they mapped.
     pub bytes: u64,
+    /// Those of which the log ends before they did, and why, in the order in which they began.
+    pub cut: Vec<(ProcessId, String)>,
 }
 
 /// Puts light logs in order whose processes are over: cuts off what they do not use.
 pub fn shrink(log: &Path) -> io::Result<Totals> {
-    let mut totals = Totals { processes: 0, bytes: 0 };
+    let mut totals = Totals { processes: 0, bytes: 0, cut: Vec::new() };
     for parts in Parts::all(log)? {
         totals.processes += 1;
+        let Some(last) = parts.paths.last() else { continue };
+        let header = part_header(last)?;
         // A process that goes on has the file mapped; the kernel would end it where it writes behind the end.
-        let goes_on = Path::new("/proc").join(parts.header.process.pid.0.to_string()).exists();
-        if let Some(last) = parts.paths.last().filter(|last| !goes_on && !is_compressed(last)) {
-            OpenOptions::new().write(true).open(last)?.set_len(part_in_use(last)?)?;
+        let goes_on = !header.went_on && Path::new("/proc").join(header.process.pid.0.to_string()).exists();
+        if !goes_on && !is_compressed(last) {
+            OpenOptions::new().write(true).open(last)?.set_len(header.used as u64)?;
+        }
+        if header.went_on {
+            totals.cut.push((header.process, light::why_cut(&parts)?));
         }
         totals.bytes += parts.size()?;
     }

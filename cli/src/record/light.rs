@@ -12,6 +12,7 @@ use crate::failure::complain;
 use crate::recordings::{CAPTURED_FILES, CAPTURED_PLACES, make_default};
 use bugnet_format::folder::Ending;
 use bugnet_format::light::{LIGHT_FILES, LIGHT_FOLDER, layout};
+use bugnet_format::types::ProcessId;
 use bugnet_launch::Program;
 use bugnet_replay::tools::{Tool, Tools};
 use indicatif::HumanBytes;
@@ -96,6 +97,7 @@ pub fn capture(recorder: &Recorder<'_>, mut folder: LogFolder) -> Result<End, Re
         let ending = summary::describe_ending(&meta.ending);
         return Err(RecordError::NothingRecorded { logger: capture, ending });
     }
+    tell_cut(&totals.cut);
     if !args.quiet {
         let (processes, bytes) = (totals.processes, HumanBytes(totals.bytes));
         let (s, ending) = (if processes == 1 { "" } else { "es" }, summary::describe_ending(&meta.ending));
@@ -106,4 +108,16 @@ pub fn capture(recorder: &Recorder<'_>, mut folder: LogFolder) -> Result<End, Re
         }
     }
     Ok(if waited.timed_out { End::Status(super::error::EXIT_TIMED_OUT) } else { End::Like(waited.ending) })
+}
+
+/// Says of which processes the log ends before they did: what was said in that moment may have gone by (a screen that was drawn over, output that nobody read).
+fn tell_cut(cut: &[(ProcessId, String)]) {
+    const MOST: usize = 3;
+    for (number, (process, why)) in cut.iter().take(MOST).enumerate() {
+        let hint = if number == 0 { " (without --light, all of it is recorded)" } else { "" };
+        complain(&format_args!("the log of process {process} ends before it did: {why}{hint}"));
+    }
+    if let Some(others) = cut.len().checked_sub(MOST).filter(|others| *others > 0) {
+        complain(&format_args!("so do the logs of {others} others, which bugnet ps lists"));
+    }
 }

@@ -10,7 +10,7 @@ pub const SHARED_PLACES: &str = "shared/places";
 /// First 8 bytes of a file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"BNLIGHT\x02");
 /// Bytes of a file's header: magic; process id and number of the program; those of the process that it came from; how; which of its forks; when (nanoseconds
-/// since the Unix epoch); bytes of the file in use; which part of the process's log it is. All in little-endian order.
+/// since the Unix epoch); bytes of the file in use; which part of the process's log it is; whether the process goes on behind it. All in little-endian order.
 pub const HEADER: usize = 64;
 /// Where in the header the fields are.
 pub const PROCESS: usize = 8;
@@ -24,6 +24,8 @@ pub const BEGAN: usize = 32;
 pub const USED: usize = 40;
 /// Which part of the process's log the file is, from 0 on.
 pub const PART_NUMBER: usize = 48;
+/// 1 where an `END` says that the process goes on without being captured.
+pub const WENT_ON: usize = 56;
 
 /// `ORIGIN`: `bugnet record` started it.
 pub const STARTED: u32 = 0;

@@ -6,7 +6,7 @@ pub mod layout;
 mod parts;
 pub mod reach;
 
-pub use parts::{Parts, compress_full, is_compressed, part_in_use};
+pub use parts::{Parts, compress_full, is_compressed, part_header};
 
 use crate::process::Origin;
 use crate::types::{Pid, ProcessId};
@@ -44,6 +44,8 @@ pub struct Header {
     pub used: usize,
     /// Which part of the process's log the file is.
     pub part: u64,
+    /// Whether the process goes on behind it, without being captured.
+    pub went_on: bool,
 }
 
 /// How a process began.
@@ -91,6 +93,7 @@ impl Header {
             began: field(l::BEGAN)?,
             used,
             part: field(l::PART_NUMBER)?,
+            went_on: field(l::WENT_ON)? != 0,
         })
     }
 

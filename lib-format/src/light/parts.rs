@@ -163,12 +163,12 @@ impl Parts {
     }
 }
 
-/// How many bytes of a part are in use.
+/// What the header of a part says.
 ///
 /// # Errors
 /// It cannot be read, or is none.
-pub fn part_in_use(path: &Path) -> io::Result<u64> {
-    open(path).map(|(header, ..)| header.used as u64)
+pub fn part_header(path: &Path) -> io::Result<Header> {
+    open(path).map(|(header, ..)| header)
 }
 
 /// Compresses a part that nobody writes to any more. Where it cannot be read, or the disk is full, the part is there as before.
