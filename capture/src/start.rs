@@ -75,9 +75,7 @@ pub unsafe extern "C" fn main(initial: *const u64) -> ! {
         state::set(&mut state.elf, file.path());
     }
     describe(&kernel, state.elf.as_ptr() as u64, name);
-    // Whoever executes a program keeps its file before, since it runs without us where that is not possible.
-    let is_kept = from.how != STARTED;
-    let loaded = load(&file, is_kept, kernel.random());
+    let loaded = load(&file, kernel.random());
     let contents = Contents {
         kernel: &kernel,
         skipped: OWN,
@@ -151,9 +149,9 @@ struct Program {
     executable: bool,
 }
 
-fn load(elf: &Elf, is_kept: bool, random: u64) -> Program {
-    let done = |elf: &Elf, is_kept: bool| {
-        if !is_kept && !elf.keep() {
+fn load(elf: &Elf, random: u64) -> Program {
+    let done = |elf: &Elf| {
+        if !elf.keep() {
             fail("the log has no room for the program", 0);
         }
         elf.close();
@@ -162,11 +160,11 @@ fn load(elf: &Elf, is_kept: bool, random: u64) -> Program {
     let program = elf.load(Some(place)).unwrap_or_else(|error| fail("the program has no room", error));
     let mut room = [0; 4096];
     let interpreter = elf.interpreter(&mut room);
-    done(elf, is_kept);
+    done(elf);
     let interpreter = interpreter.map(|_| {
         let elf = open(room.as_ptr() as u64);
         let loaded = elf.load(None).unwrap_or_else(|error| fail("the program's interpreter has no room", error));
-        done(&elf, false);
+        done(&elf);
         loaded
     });
     Program { program, interpreter, executable: elf.executable_stack() }

@@ -44,13 +44,13 @@ mod temporary;
 mod terminal;
 mod why;
 
-use args::{Cli, Command, RecordArgs};
-use clap::{Args, FromArgMatches, Parser};
+use args::{Cli, Command};
+use clap::Parser;
 use failure::{EXIT_USAGE, Failure, complain};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = match parse() {
+    let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
             // Where not even that can be printed, the exit status has to do.
@@ -99,23 +99,7 @@ fn main() -> ExitCode {
     result.unwrap_or_else(|failure| failure.report())
 }
 
-/// The command line. Whoever records a short program waits for this: of `record`, clap is told of that command alone, unless there is something to say, which takes all of them.
-fn parse() -> Result<Cli, clap::Error> {
-    if is_record() {
-        let command = RecordArgs::augment_args(clap::Command::new("record"));
-        let matches = command.try_get_matches_from(std::env::args_os().skip(1));
-        if let Ok(args) = matches.and_then(|matches| RecordArgs::from_arg_matches(&matches)) {
-            return Ok(Cli { command: Command::Record(args) });
-        }
-    }
-    Cli::try_parse()
-}
-
-fn is_record() -> bool {
-    std::env::args_os().nth(1).is_some_and(|command| command == "record")
-}
-
 /// The exit status for wrong use: `record` passes its program's on, so its own must be one that programs do not use.
 fn usage_code() -> u8 {
-    if is_record() { record::EXIT_FAILED } else { EXIT_USAGE }
+    if std::env::args_os().nth(1).is_some_and(|command| command == "record") { record::EXIT_FAILED } else { EXIT_USAGE }
 }

@@ -82,6 +82,9 @@ const WAITING: [&str; 10] = [
     "while :; do sleep 0.01; done",
 ];
 
+/// What people do all day, many processes each: scripts of `tests/programs/light/sessions`, with the shortest one first.
+const SESSIONS: [&str; 5] = ["git", "make", "cmake", "configure", "python"];
+
 /// So long a program may go on behind a signal.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -141,6 +144,24 @@ fn storm(name: &str, command: &str, rounds: usize) -> Result<()> {
     }
     ensure!(signals > 0, "no signal has come");
     eprintln!("{name}: {rounds} runs, {signals} signals, {looked} moments that looked like others");
+    workshop.done()
+}
+
+/// Everything that a session starts is captured, to its end.
+fn session(name: &str) -> Result<()> {
+    let workshop = Workshop::new(&format!("light-session-{name}"))?;
+    let script = source_tree().join("tests/programs/light/sessions").join(format!("{name}.sh"));
+    let script = script.to_str().context("a path")?;
+    let native = run(&mut Job::new(&workshop.folder("native")?, ["/bin/bash", script]).native()?)?;
+    ensure!(native.status.success(), "{}", printed(&native));
+    let job = Job::new(&workshop.folder("recorded")?, ["/bin/bash", script]);
+    let log = workshop.path.join("log");
+    let mut output = run(&mut job.recorded(&log, &["--light"])?)?;
+    let messages = take_messages(&mut output);
+    ensure!(output.status.success() && messages.is_empty(), "{messages}{}", printed(&output));
+    let processes: Vec<serde_json::Value> = serde_json::from_slice(&must_pass(&["ps", "--json"], &log)?.stdout)?;
+    let looked = look(&log)?;
+    eprintln!("{name}: {} programs, {looked} moments that looked like others", processes.len());
     workshop.done()
 }
 
@@ -206,6 +227,10 @@ pub fn trials() -> Result<Vec<Trial>> {
         }
         let many = move || storm(&format!("{name}-100"), command, 100).map_err(failed);
         trials.push(Trial::test(format!("storm-{name}-100"), many).with_ignored_flag(true));
+    }
+    for name in SESSIONS {
+        let body = move || session(name).map_err(failed);
+        trials.push(Trial::test(format!("session-{name}"), body).with_ignored_flag(name != SESSIONS[0]));
     }
     for (signal, many) in [(Signal::SIGKILL, 500), (Signal::SIGTERM, 100), (Signal::SIGINT, 100), (Signal::SIGHUP, 100)]
     {
