@@ -20,11 +20,13 @@ type Entry = [u32; 6];
 pub struct Answers {
     entries: [Entry; MOST],
     count: usize,
+    /// Whether all cores are of one kind, once the processor was asked.
+    is_uniform: Option<bool>,
 }
 
 impl Answers {
     pub const fn new() -> Self {
-        Self { entries: [[0; 6]; MOST], count: 0 }
+        Self { entries: [[0; 6]; MOST], count: 0, is_uniform: None }
     }
 
     /// Takes over what [`Self::encode`] has written.
@@ -34,6 +36,7 @@ impl Answers {
                 *word = digits.iter().fold(0, |n, digit| n << 4 | u32::from(digit & 15));
             }
             self.count += 1;
+            self.is_uniform = Some(true);
         }
     }
 
@@ -54,7 +57,8 @@ impl Answers {
             return *answer;
         }
         let answer = ask(leaf, subleaf);
-        if self.count < MOST && is_constant(leaf) && ask(7, 0)[3] & HYBRID == 0 {
+        let is_kept = self.count < MOST && is_constant(leaf);
+        if is_kept && *self.is_uniform.get_or_insert_with(|| ask(7, 0)[3] & HYBRID == 0) {
             let [a, b, c, d] = answer;
             self.entries[self.count] = [leaf, subleaf, a, b, c, d];
             self.count += 1;
