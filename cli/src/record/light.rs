@@ -20,21 +20,18 @@ use nix::unistd::geteuid;
 use std::fs::DirBuilder;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What may be done with the folders of a light log: all, by their owner.
 const PRIVATE: u32 = 0o700;
 
-/// Why a program cannot be recorded lightly here, in a sentence; none where it can.
-pub fn obstacle(program: &Program) -> Result<Option<String>, RecordError> {
+/// The program that is executed in the place of one that is recorded lightly; or why that is not possible here, in a sentence.
+pub fn tool(program: &Program) -> Result<Result<PathBuf, String>, RecordError> {
     let capture = Tools::locate()?.path(Tool::Capture)?;
     if program.elf.as_os_str().len() > 4000 || capture.as_os_str().len() > 1000 {
-        return Ok(Some("a path is too long".to_owned()));
+        return Ok(Err("a path is too long".to_owned()));
     }
-    if let Some(why) = machine::lacks_for_light() {
-        return Ok(Some(why.to_owned()));
-    }
-    Ok(None)
+    Ok(machine::lacks_for_light().map_or(Ok(capture), |why| Err(why.to_owned())))
 }
 
 /// Makes the folder of what light logs share: a link to the one that all have, if that is the user's own, or can be made; or one for this log alone.
@@ -58,7 +55,7 @@ fn share(shared: &Path, all: Option<&Path>) -> io::Result<()> {
 }
 
 /// Runs a program natively and keeps what comes to it from outside.
-pub fn capture(recorder: &Recorder<'_>, mut folder: LogFolder) -> Result<End, RecordError> {
+pub fn capture(recorder: &Recorder<'_>, mut folder: LogFolder, capture: PathBuf) -> Result<End, RecordError> {
     let args = recorder.args;
     let mut meta = recorder.describe(None);
     meta.write(folder.path())?;
@@ -68,7 +65,6 @@ pub fn capture(recorder: &Recorder<'_>, mut folder: LogFolder) -> Result<End, Re
     }
     let shared = light.join(layout::SHARED);
     share(&shared, folder.shared_captured().as_deref()).map_err(system("make the folder of what light logs share"))?;
-    let capture = Tools::locate()?.path(Tool::Capture)?;
     let execution = Execution::captured(&recorder.program, &capture, folder.path(), args.cpu)?;
     let child = launch::launch(&execution, &recorder.inherited, &recorder.streams()?)?;
     folder.keep(true);

@@ -110,9 +110,9 @@ impl End {
 fn once(recorder: &Recorder<'_>, seed: Option<u64>, limit: Option<Limit>) -> Result<End, RecordError> {
     let args = recorder.args;
     if args.light {
-        match light::obstacle(&recorder.program)? {
-            None => return light::capture(recorder, make_folder(recorder)?),
-            Some(why) => complain(&format_args!("light recording is not possible here, so all is recorded: {why}")),
+        match light::tool(&recorder.program)? {
+            Ok(capture) => return light::capture(recorder, make_folder(recorder)?, capture),
+            Err(why) => complain(&format_args!("light recording is not possible here, so all is recorded: {why}")),
         }
     }
     let mut run = match recorder.run(|| make_folder(recorder), seed)? {
