@@ -1,23 +1,35 @@
-//! What a forked process has of the one that forked it: its memory, as it was in that moment.
+//! What a forked process has of the one that forked it: its memory, as it was in that moment; and what it shares with others since.
 
 use super::Cursor;
 use super::foreseen::Bits;
-use super::known::{Search, Source};
+use super::known::{Search, Slot, Source};
+use super::mapped::epochs_with_mappings;
 use crate::error::Result;
 use crate::index::Index;
-use crate::mappings::birth;
+use crate::mappings::{Birth, birth};
 use crate::memory::Memory;
 use bugnet_format::types::{Addr, ProcessId};
 
-/// The process that forked one.
+/// How a process began.
 #[derive(Debug, Default)]
 pub(super) enum Parent<'a> {
-    /// Nobody has looked for it.
+    /// Nobody has asked.
     #[default]
     Unasked,
-    /// There is none, or nothing tells what its memory was: other threads may have written to it meanwhile.
+    /// Not by a fork that the log has.
     None,
-    /// Where it was.
+    /// So, and what is known of the one that forked it.
+    Of(Birth, Known<'a>),
+}
+
+/// What is known of the process that forked one.
+#[derive(Debug)]
+pub(super) enum Known<'a> {
+    /// Nobody has asked.
+    Unasked,
+    /// Nothing: other threads of its own may have written meanwhile.
+    Nothing,
+    /// What a cursor in that moment knows.
     There(Box<Cursor<'a>>),
 }
 
@@ -35,32 +47,53 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
+    /// Nothing is known of memory that a forked process shares with others since its start: no call of its own says that they may write there.
+    pub(super) fn forget_shared(&mut self, at: u64, slots: &mut [Slot]) -> Result<()> {
+        self.ask_for_parent()?;
+        let Parent::Of(birth, _) = &self.elsewhere.parent else { return Ok(()) };
+        for (addr, slot) in (at..).zip(slots) {
+            if birth.shared.iter().any(|(start, end)| (*start..*end).contains(&addr)) {
+                slot.forget();
+            }
+        }
+        Ok(())
+    }
+
     /// The one whose memory that is.
     pub(super) fn parent_id(&self) -> Option<ProcessId> {
         match &self.elsewhere.parent {
-            Parent::There(parent) => Some(parent.pid()),
+            Parent::Of(birth, _) => Some(birth.from),
             Parent::Unasked | Parent::None => None,
         }
+    }
+
+    fn ask_for_parent(&mut self) -> Result<()> {
+        if matches!(self.elsewhere.parent, Parent::Unasked) {
+            let found = birth(self.log, self.pid, |from, outline| {
+                epochs_with_mappings(outline, Index::find(self.log, from)?.as_mut())
+            })?;
+            self.elsewhere.parent = found.map_or(Parent::None, |birth| Parent::Of(birth, Known::Unasked));
+        }
+        Ok(())
     }
 
     fn parent(&mut self) -> Result<Option<&mut Self>> {
-        if matches!(self.elsewhere.parent, Parent::Unasked) {
-            self.elsewhere.parent = self.find_parent()?.map_or(Parent::None, |parent| Parent::There(Box::new(parent)));
+        self.ask_for_parent()?;
+        let (tools, log, make) = (self.tools, self.log, self.elsewhere.make_parents.clone());
+        let Parent::Of(birth, known) = &mut self.elsewhere.parent else { return Ok(None) };
+        if matches!(known, Known::Unasked) {
+            let mut parent = Cursor::open(tools, log, birth.from)?;
+            match Index::find(log, birth.from)? {
+                Some(index) => parent.use_index(index)?,
+                None => parent.share_making(&make),
+            }
+            parent.go_to_time(birth.time)?;
+            let is_alone = parent.open.threads.len() == 1;
+            *known = if is_alone { Known::There(Box::new(parent)) } else { Known::Nothing };
         }
-        Ok(match &mut self.elsewhere.parent {
-            Parent::There(parent) => Some(parent),
-            Parent::Unasked | Parent::None => None,
+        Ok(match known {
+            Known::There(parent) => Some(parent),
+            Known::Unasked | Known::Nothing => None,
         })
-    }
-
-    fn find_parent(&self) -> Result<Option<Self>> {
-        let Some((pid, time)) = birth(self.log, self.pid)? else { return Ok(None) };
-        let mut parent = Cursor::open(self.tools, self.log, pid)?;
-        match Index::find(self.log, pid)? {
-            Some(index) => parent.use_index(index)?,
-            None => parent.share_making(&self.elsewhere.make_parents),
-        }
-        parent.go_to_time(time)?;
-        Ok((parent.open.threads.len() == 1).then_some(parent))
     }
 }

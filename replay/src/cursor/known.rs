@@ -87,9 +87,16 @@ pub(super) enum Source {
 
 /// A byte.
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+pub(super) struct Slot {
     byte: u8,
     source: Source,
+}
+
+impl Slot {
+    /// Nobody knows it.
+    pub fn forget(&mut self) {
+        self.source = Source::Unknown;
+    }
 }
 
 /// What is looked at where the present epoch knows nothing; each is read when it is first needed.
@@ -390,12 +397,15 @@ impl Cursor<'_> {
 
     /// The bytes of a page from `at` on, of which the replay process says this.
     fn page(&mut self, at: u64, states: &[(u8, ByteState)]) -> Result<Vec<Slot>> {
-        let slots = self.page_as_known(at, states)?;
-        if self.has_index() || slots.iter().all(|slot| slot.source != Source::Unknown) {
-            return Ok(slots);
+        let mut slots = self.page_as_known(at, states)?;
+        if !self.has_index() && slots.iter().any(|slot| slot.source == Source::Unknown) {
+            self.want_index()?;
+            if self.has_index() {
+                slots = self.page_as_known(at, states)?;
+            }
         }
-        self.want_index()?;
-        if self.has_index() { self.page_as_known(at, states) } else { Ok(slots) }
+        self.forget_shared(at, &mut slots)?;
+        Ok(slots)
     }
 
     /// The same by what there is already.

@@ -1,7 +1,8 @@
 //! What is mapped where the cursor is, and the pages of which something may be known there.
 
-use super::Cursor;
+use super::{Cursor, Outline};
 use crate::error::Result;
+use crate::index::Index;
 use crate::mappings::{Mappings, Origin, Range, StackOf, State, Timeline, counts};
 use crate::memory::Snapshots;
 use bugnet_format::folder::Module;
@@ -24,6 +25,18 @@ pub(super) struct Mapped {
     at: Option<(u64, State, BTreeSet<usize>)>,
 }
 
+/// In which epochs something can have changed what is mapped, as far as an index tells.
+pub(super) fn epochs_with_mappings(outline: &Outline, index: Option<&mut Index>) -> Result<Vec<bool>> {
+    let mut wanted = vec![true; outline.epochs()];
+    if let Some(index) = index {
+        for (epoch, wanted) in wanted.iter_mut().enumerate() {
+            let table = index.table(epoch)?;
+            *wanted = table.is_unknown || table.calls.iter().any(|number| counts(*number));
+        }
+    }
+    Ok(wanted)
+}
+
 impl Cursor<'_> {
     /// Sees to it that it is known what is mapped: reads the records of all epochs in which, by the index, something can have changed that.
     ///
@@ -31,13 +44,7 @@ impl Cursor<'_> {
     /// The log cannot be read, or the index is damaged.
     pub fn know_mappings(&mut self) -> Result<()> {
         if self.mapped.timeline.is_none() {
-            let mut wanted = vec![true; self.outline.epochs()];
-            if let Some(index) = &mut self.elsewhere.index {
-                for (epoch, wanted) in wanted.iter_mut().enumerate() {
-                    let table = index.table(epoch)?;
-                    *wanted = table.is_unknown || table.calls.iter().any(|number| counts(*number));
-                }
-            }
+            let wanted = epochs_with_mappings(&self.outline, self.elsewhere.index.as_mut())?;
             self.mapped.timeline = Some(Timeline::read(self.log, self.pid, &self.outline, &wanted)?);
         }
         Ok(())

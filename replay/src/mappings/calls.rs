@@ -101,6 +101,15 @@ fn name(path: &str) -> &str {
 }
 
 impl State {
+    /// Start and end of what others may write to.
+    pub fn shared(&self) -> Vec<(u64, u64)> {
+        self.layout
+            .regions()
+            .filter(|(_, region)| region.is_shared)
+            .map(|(start, region)| (start, region.end))
+            .collect()
+    }
+
     /// Applies a call. `mapped` is told which of the modules is mapped, by its index.
     pub(super) fn apply(&mut self, call: &Call, modules: &[Module], mut mapped: impl FnMut(usize)) {
         let Call { number, args, result, path } = call;

@@ -9,7 +9,7 @@ mod layout;
 mod timeline;
 
 pub(crate) use calls::{State, counts};
-pub(crate) use timeline::{Timeline, birth};
+pub(crate) use timeline::{Birth, Timeline, birth};
 
 use bugnet_format::types::Tid;
 use layout::Region;

@@ -110,15 +110,31 @@ impl Timeline {
     }
 }
 
-/// The process that forked this one, and its time in that moment, before the call; none where the log does not tell.
+/// How a process was forked.
+#[derive(Debug)]
+pub(crate) struct Birth {
+    /// By this one.
+    pub from: ProcessId,
+    /// At this time of that one's, before the call.
+    pub time: u64,
+    /// Start and end of what it shares with others from then on: they may write there at any time.
+    pub shared: Vec<(u64, u64)>,
+}
+
+/// How a process was forked; none where it was not, or the log does not tell. `wanted`: of which epochs of the other one's the calls count.
 ///
 /// # Errors
 /// The log cannot be read.
-pub(crate) fn birth(log: &Log, pid: ProcessId) -> Result<Option<(ProcessId, u64)>> {
+pub(crate) fn birth(
+    log: &Log,
+    pid: ProcessId,
+    wanted: impl FnOnce(ProcessId, &Outline) -> Result<Vec<bool>>,
+) -> Result<Option<Birth>> {
     let Some(from) = forked_by(log, pid)? else { return Ok(None) };
     let outline = Outline::of(log, from)?;
-    let parent = Timeline::read(log, from, &outline, &vec![true; outline.epochs()])?;
-    Ok(parent.birth(pid).map(|time| (from, time.saturating_sub(1))))
+    let parent = Timeline::read(log, from, &outline, &wanted(from, &outline)?)?;
+    let birth = |time: u64| Birth { from, time: time.saturating_sub(1), shared: parent.at(time).shared() };
+    Ok(parent.birth(pid).map(birth))
 }
 
 /// The process that forked this one, if the log has it.

@@ -165,6 +165,21 @@ fn a_forked_child_shows_what_its_parent_had() -> Result<()> {
     workshop.done()
 }
 
+/// Of memory that a forked child shares, nobody knows what others have written there since.
+#[test]
+fn what_a_forked_child_shares_is_not_guessed() -> Result<()> {
+    let workshop = Workshop::new("values-shared")?;
+    let program = compiled(&workshop, "shared.c")?;
+    let log = workshop.path.join("log");
+    let recorded = run(&mut Job::new(&workshop.path, [&*program.to_string_lossy()]).recorded(&log, &[])?)?;
+    ensure!(recorded.status.success(), "{}", printed(&recorded));
+    let processes: serde_json::Value = serde_json::from_slice(&must_pass(&["ps", "--json"], &log)?.stdout)?;
+    let child = processes[1]["pid"].as_u64().context("a child")?.to_string();
+    let said = gdb(&log, &["-p", &child], &["break work", "reverse-continue", "p own", "p *seen", "p *unseen"])?;
+    ensure!(said.contains("= 3") && said.matches("Cannot access memory").count() == 2, "{said}");
+    workshop.done()
+}
+
 /// A light log has what a child of `vfork` did, and so what memory is behind that.
 #[test]
 fn memory_is_known_behind_a_child_that_had_it() -> Result<()> {
