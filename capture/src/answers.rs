@@ -9,7 +9,7 @@ use crate::text::Text;
 const MOST: usize = 64;
 const ENTRY: usize = 6 * DIGITS;
 const DIGITS: usize = 8;
-pub const TEXT: usize = MOST * ENTRY + 2;
+pub const TEXT: usize = MOST * ENTRY + 1;
 /// Leaf 7, EDX: cores of several kinds.
 const HYBRID: u32 = 1 << 15;
 
@@ -20,13 +20,11 @@ type Entry = [u32; 6];
 pub struct Answers {
     entries: [Entry; MOST],
     count: usize,
-    /// Whether all cores are of one kind, once the processor was asked.
-    is_uniform: Option<bool>,
 }
 
 impl Answers {
     pub const fn new() -> Self {
-        Self { entries: [[0; 6]; MOST], count: 0, is_uniform: None }
+        Self { entries: [[0; 6]; MOST], count: 0 }
     }
 
     /// Takes over what [`Self::encode`] has written.
@@ -36,7 +34,6 @@ impl Answers {
                 *word = digits.iter().fold(0, |n, digit| n << 4 | u32::from(digit & 15));
             }
             self.count += 1;
-            self.is_uniform = Some(true);
         }
     }
 
@@ -46,8 +43,6 @@ impl Answers {
             let digits: [u8; DIGITS] = core::array::from_fn(|i| b'@' | (word >> (28 - 4 * i) & 15) as u8);
             text.push(&digits);
         }
-        // Behind them, one that is no digit: the argument is never empty.
-        text.push(b".");
     }
 
     /// What the processor says, which `ask` asks if need be.
@@ -57,8 +52,9 @@ impl Answers {
             return *answer;
         }
         let answer = ask(leaf, subleaf);
-        let is_kept = self.count < MOST && is_constant(leaf);
-        if is_kept && *self.is_uniform.get_or_insert_with(|| ask(7, 0)[3] & HYBRID == 0) {
+        // One is kept only where all cores are of one kind.
+        let is_uniform = || self.count > 0 || ask(7, 0)[3] & HYBRID == 0;
+        if self.count < MOST && is_constant(leaf) && is_uniform() {
             let [a, b, c, d] = answer;
             self.entries[self.count] = [leaf, subleaf, a, b, c, d];
             self.count += 1;

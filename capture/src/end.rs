@@ -29,10 +29,15 @@ pub fn because(context: &mut Context, why: &str, again: bool) {
     if again {
         signals::call_without_us(context);
     }
+    leave(context);
+}
+
+/// The process goes on without us.
+pub fn leave(context: &mut Context) {
     signals::leave(context);
     moment::over();
     // What has come meanwhile comes again, to whom it is for.
-    if let Some(arrived) = state.signals.take_arrived() {
+    if let Some(arrived) = state::get().signals.take_arrived() {
         death::send(arrived.signal);
     }
     trap::leave_code();

@@ -6,7 +6,6 @@ use crate::log;
 use crate::state;
 use crate::sys;
 use crate::text::Text;
-use core::cell::UnsafeCell;
 use core::fmt::Write;
 
 /// Most bytes of a file that is kept.
@@ -34,7 +33,7 @@ pub enum Kind {
 }
 
 /// The file that was mapped last: programs map one part after the other.
-struct Last {
+pub struct Last {
     key: Option<Key>,
     path: [u8; 4096],
     len: usize,
@@ -42,17 +41,15 @@ struct Last {
     kept: bool,
 }
 
-struct Room(UnsafeCell<Last>);
-
-// SAFETY: the program has one thread as long as this is used.
-unsafe impl Sync for Room {}
-
-static LAST: Room = Room(UnsafeCell::new(Last { key: None, path: [0; 4096], len: 0, kept: false }));
+impl Last {
+    pub const fn new() -> Self {
+        Self { key: None, path: [0; 4096], len: 0, kept: false }
+    }
+}
 
 /// What is known of an open file.
 fn last(file: u64, key: Key) -> &'static mut Last {
-    // SAFETY: one thread uses it, and nobody keeps what this returns until the next call.
-    let last = unsafe { &mut *LAST.0.get() };
+    let last = &mut state::get().last_file;
     if last.key != Some(key) {
         let mut link = Text::<64>::new();
         let _ = write!(link, "/proc/self/fd/{file}");

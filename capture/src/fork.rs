@@ -132,8 +132,7 @@ fn fork(context: &mut Context, number: u64, args: &[u64; 6], flags: u64) {
         // The parent's log is no longer there.
         state.on = false;
         context.set_rax(0);
-        crate::signals::leave(context);
-        trap::leave_code();
+        end::leave(context);
         return;
     }
     trap::dispatch(true);
@@ -215,8 +214,6 @@ pub fn behind(context: &mut Context) {
     calls::made(context, lent.number, &args, result);
     if !state.on {
         // The light part has ended in the child.
-        crate::signals::leave(context);
-        trap::leave_code();
-        trap::dispatch(false);
+        end::leave(context);
     }
 }

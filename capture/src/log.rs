@@ -160,9 +160,7 @@ fn go_on(most: usize) -> bool {
 /// The log is over, and the process goes on: nobody has it mapped from here on, so that it can be removed, and nothing more can be written.
 pub fn close() {
     let state = state::get();
-    if !state.full {
-        store(WENT_ON, 1);
-    }
+    store(WENT_ON, 1);
     // SAFETY: the log's own memory.
     unsafe { sys::call3(sys::MUNMAP, AT, state.log.size as u64, 0) };
     (state.log, state.full) = (Log::new(), true);

@@ -2,6 +2,7 @@
 
 use crate::answers::Answers;
 use crate::cpuid::Hidden;
+use crate::files::Last;
 use crate::hot::Hot;
 use crate::layout::OUTPUT;
 use crate::log::Log;
@@ -40,6 +41,7 @@ pub struct State {
     pub hot: Hot,
     pub hidden: Hidden,
     pub answers: Answers,
+    pub last_file: Last,
 }
 
 struct Own(UnsafeCell<State>);
@@ -66,6 +68,7 @@ static STATE: Own = Own(UnsafeCell::new(State {
     hot: Hot::new(),
     hidden: Hidden::new(),
     answers: Answers::new(),
+    last_file: Last::new(),
 }));
 
 /// The process's.

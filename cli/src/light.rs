@@ -85,9 +85,10 @@ fn each_record(parts: &Parts, see: &mut dyn FnMut(Record<'_>)) -> io::Result<()>
     })
 }
 
-/// Why the log of a process ends before it did; empty where nothing says so.
+/// Why the log of a process ends before it did.
 pub fn why_cut(parts: &Parts) -> io::Result<String> {
-    let mut why = String::new();
+    // Where even that could not be written:
+    let mut why = "the disk was full, or the log could not be written".to_owned();
     each_record(parts, &mut |record| {
         if let Record::End(End::GoesOn(text)) = record {
             why = String::from_utf8_lossy(text).into_owned();

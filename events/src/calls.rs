@@ -112,7 +112,7 @@ impl Calls {
                     each(Called::Left(&call));
                 }
             }
-            Visit::Skipped { .. } => {}
+            Visit::Skipped { .. } | Visit::Resumed { .. } => {}
             Visit::Delivered { place, frame, .. } => self.thread(place.tid).frames.push(Frame::Handler(*frame)),
         }
     }

@@ -3,7 +3,7 @@
 use crate::ahead::{Ahead, Batch, Part};
 use crate::code::{Block, Blocks};
 use crate::stretch::{Ran, Stretch};
-use crate::walk::{Each, Happened, Visit, Visitor};
+use crate::walk::{Between, Each, Happened, Visit, Visitor};
 use bugnet_format::types::{Position, ProcessId, Tid};
 use bugnet_replay::cursor::Place;
 use bugnet_replay::log::{IntervalId, Log, ThreadId};
@@ -145,8 +145,8 @@ impl Present {
             blocks: &self.blocks,
         };
         let next_signal = |from: u64| {
-            let next = happened.delivered.partition_point(|(position, ..)| *position < from);
-            happened.delivered.get(next).map_or(u64::MAX, |(position, ..)| *position)
+            let next = happened.between.partition_point(|(position, ..)| *position < from);
+            happened.between.get(next).map_or(u64::MAX, |(position, ..)| *position)
         };
         let mut signal = next_signal(positions.start);
         let mut index = stretch.holding(Position(positions.start));
@@ -214,14 +214,14 @@ impl<P: Fn(u64) -> Place> Gaps<'_, P> {
 
     /// Visits what comes before a position, up to which there is no block but those before the one with this index.
     fn go_to(&mut self, until: u64, next: usize, visitor: &mut impl Visitor) -> ControlFlow<()> {
-        let delivered = &self.happened.delivered;
-        let first = delivered.partition_point(|(position, ..)| *position < self.at);
-        for (position, signal, frame) in delivered[first..].iter().take_while(|(position, ..)| *position < until) {
+        let between = &self.happened.between;
+        let first = between.partition_point(|(position, ..)| *position < self.at);
+        for (position, what) in between[first..].iter().take_while(|(position, ..)| *position < until) {
             while self.suspects.first().is_some_and(|(suspect, _)| suspect.at < *position) {
                 self.suspect(visitor)?;
             }
             self.run_untold(*position, next, visitor);
-            visitor.visit(Visit::Delivered { place: (self.place)(*position), signal: *signal, frame: *frame })?;
+            visitor.visit(what.visit((self.place)(*position)))?;
         }
         while self.suspects.first().is_some_and(|(suspect, _)| suspect.at < until) {
             self.suspect(visitor)?;
@@ -249,27 +249,27 @@ fn visit_parts(
     visit: &mut impl FnMut(Visit<'_>) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
     let at = |index: usize| Place { position: Position(place.position.0 + index as u64), ..place };
-    let mut part = |from: usize, until: usize, signal: Option<(u64, u64)>| {
+    let mut part = |from: usize, until: usize, between: Option<Between>| {
         if from < until {
             match ran.block.is_skipped.then(|| happened.did.get(&ran.position.0)).flatten() {
                 Some(did) => visit(Visit::Skipped { place: at(from), ran, did })?,
                 None => visit(Visit::Ran { place: at(from), ran, instructions: from..until })?,
             }
         }
-        match signal {
-            Some((signal, frame)) => visit(Visit::Delivered { place: at(until), signal, frame }),
+        match between {
+            Some(between) => visit(between.visit(at(until))),
             None => ControlFlow::Continue(()),
         }
     };
-    let delivered = &happened.delivered;
+    let between = &happened.between;
     let mut done = instructions.start;
-    let first = delivered.partition_point(|(position, ..)| *position < at(done).position.0);
-    for (position, signal, frame) in &delivered[first..] {
+    let first = between.partition_point(|(position, ..)| *position < at(done).position.0);
+    for (position, what) in &between[first..] {
         let begin = (position - place.position.0) as usize;
         if begin >= instructions.end {
             break;
         }
-        part(done, begin, Some((*signal, *frame)))?;
+        part(done, begin, Some(*what))?;
         done = begin;
     }
     part(done, instructions.end, None)

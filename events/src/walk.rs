@@ -48,6 +48,42 @@ pub enum Visit<'a> {
         /// Where the kernel has put what the handler finds, and what was interrupted: the stack pointer where it begins.
         frame: u64,
     },
+    /// The parent of a child of `vfork`, which had the thread (light logs), goes on before the instruction here, with the registers that it had.
+    Resumed {
+        /// Where.
+        place: Place,
+    },
+}
+
+impl Visit<'_> {
+    /// Where it is.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        let (Self::Ran { place, .. }
+        | Self::Skipped { place, .. }
+        | Self::Delivered { place, .. }
+        | Self::Resumed { place }) = self;
+        *place
+    }
+}
+
+/// What happens between two instructions of a thread.
+#[derive(Clone, Copy)]
+pub(crate) enum Between {
+    /// A handler begins: the signal, and the stack pointer there.
+    Delivered(u64, u64),
+    /// A child of `vfork` has ended or executed a program.
+    Resumed,
+}
+
+impl Between {
+    /// What is visited of it.
+    pub fn visit(self, place: Place) -> Visit<'static> {
+        match self {
+            Self::Delivered(signal, frame) => Visit::Delivered { place, signal, frame },
+            Self::Resumed => Visit::Resumed { place },
+        }
+    }
 }
 
 /// What an instruction did that replay does not execute.
@@ -123,8 +159,8 @@ impl<F: FnMut(Visit<'_>) -> ControlFlow<()>> Visitor for Each<F> {
 #[derive(Default)]
 pub(crate) struct Happened {
     pub did: HashMap<u64, Did>,
-    /// The positions at which handlers begin, with their signals and stack pointers.
-    pub delivered: Vec<(u64, u64, u64)>,
+    /// What happened between two instructions, with the position of the second one.
+    pub between: Vec<(u64, Between)>,
 }
 
 fn changed(updates: &RegisterUpdates) -> Atoms {
@@ -151,8 +187,12 @@ impl Happened {
                 }
                 Record::Special { kind, updates, .. } => Did::Special { kind, changed: changed(&updates) },
                 Record::Signal { step: SignalStep::Return, .. } => Did::Return,
-                Record::Signal { step: SignalStep::Delivery | SignalStep::Resume, number, regs, .. } => {
-                    all.delivered.push((at, number, regs.gpr[RSP]));
+                Record::Signal { step: SignalStep::Delivery, number, regs, .. } => {
+                    all.between.push((at, Between::Delivered(number, regs.gpr[RSP])));
+                    continue;
+                }
+                Record::Signal { step: SignalStep::Resume, .. } => {
+                    all.between.push((at, Between::Resumed));
                     continue;
                 }
                 _ => continue,
@@ -328,7 +368,7 @@ impl Walk<'_> {
                     return Err(ReplayError::OutOfRange(what));
                 };
                 // Before this, no handler begins in the stretch.
-                let quiet = happened.delivered.last().map_or(0, |(position, ..)| *before + position + 1);
+                let quiet = happened.between.last().map_or(0, |(position, ..)| *before + position + 1);
                 while at > floor && *left > 0 {
                     let ran = stretch.at(*left - 1, blocks);
                     let start = *before + ran.position.0;
@@ -409,19 +449,19 @@ fn visit_block(
 ) -> ControlFlow<()> {
     let skipped = ran.block.is_skipped.then(|| happened.did.get(&ran.position.0)).flatten();
     let mut end = instructions.end;
-    let delivered = &happened.delivered;
-    if !delivered.is_empty() {
+    let between = &happened.between;
+    if !between.is_empty() {
         let at = |index: usize| ran.position.0 + index as u64;
-        let from = delivered.partition_point(|(position, ..)| *position < at(instructions.start));
-        let until = delivered.partition_point(|(position, ..)| *position < at(instructions.end));
-        for (position, signal, frame) in delivered[from..until].iter().rev() {
+        let from = between.partition_point(|(position, ..)| *position < at(instructions.start));
+        let until = between.partition_point(|(position, ..)| *position < at(instructions.end));
+        for (position, what) in between[from..until].iter().rev() {
             let begin = (position - ran.position.0) as usize;
             let place = place(start + begin as u64);
             if begin < end {
                 visit_part(ran, begin..end, place, skipped, visit)?;
             }
             end = begin;
-            visit(Visit::Delivered { place, signal: *signal, frame: *frame })?;
+            visit(what.visit(place))?;
         }
     }
     if instructions.start < end {

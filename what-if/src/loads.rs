@@ -142,6 +142,10 @@ pub(crate) fn found(tools: &Tools, log: &Log, thread: ThreadId, from: Place) -> 
                 odd = Some("a signal's handler runs");
                 return ControlFlow::Break(());
             }
+            Visit::Resumed { .. } => {
+                odd = Some("a child of vfork has had the thread");
+                return ControlFlow::Break(());
+            }
         };
         for (position, index) in (place.position.0..).zip(instructions) {
             let at = (place.interval, Position(position));

@@ -115,9 +115,7 @@ impl Watch {
     }
 
     fn look_at(&mut self, visit: &Visit<'_>) {
-        let place = match visit {
-            Visit::Ran { place, .. } | Visit::Skipped { place, .. } | Visit::Delivered { place, .. } => *place,
-        };
+        let place = visit.place();
         self.arrive(place, visit);
         let Self { calls, locks, joins, lockings, joined, wants, .. } = self;
         calls.visit(visit, &mut |called| {

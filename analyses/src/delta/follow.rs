@@ -158,7 +158,7 @@ impl Follow {
                 self.threads[thread].whereabouts.resume();
                 self.threads[thread].calls.resume();
             }
-            Visit::Skipped { .. } => {}
+            Visit::Skipped { .. } | Visit::Resumed { .. } => {}
             Visit::Delivered { place, .. } => {
                 let Some((thread, _)) = self.times.count(place) else { return };
                 self.threads[thread].whereabouts.interrupt();

@@ -229,7 +229,7 @@ impl Visitor for Ahead {
                 }
                 place
             }
-            Visit::Delivered { place, .. } => {
+            Visit::Delivered { place, .. } | Visit::Resumed { place } => {
                 self.doing
                     .get_mut(&place.tid)
                     .into_iter()

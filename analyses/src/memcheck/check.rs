@@ -181,6 +181,13 @@ impl<'c, 'a> Checker<'c, 'a> {
                     self.called_system(*place, ran.block.traced.pc, made);
                 }
             }
+            Visit::Resumed { place } => {
+                self.forget_registers(place.tid);
+                self.below.switch(place.tid);
+                if let Some(undefined) = &mut self.undefined {
+                    undefined.resumed(place.tid);
+                }
+            }
             Visit::Delivered { place, signal, frame } => {
                 self.forget_registers(place.tid);
                 self.below.switch(place.tid);

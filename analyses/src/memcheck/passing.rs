@@ -50,7 +50,7 @@ impl Visitor for Passing<'_, '_> {
         *quiet = match visit {
             Visit::Ran { place, .. } => Some(place.tid),
             // Rare, so that what it changes need not be known here.
-            Visit::Skipped { .. } | Visit::Delivered { .. } => None,
+            Visit::Skipped { .. } | Visit::Delivered { .. } | Visit::Resumed { .. } => None,
         };
         *quiet = quiet.filter(|tid| !calls.has_returned(*tid) && !checker.frames.has_returned(*tid));
         if checker.has_failed() || checker.is_in_doubt() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

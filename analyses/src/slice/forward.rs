@@ -58,9 +58,7 @@ pub fn forward(tools: &Tools, log: &Log, pid: ProcessId, criterion: &Criterion, 
     }
     let mut ended = Ended::Start;
     let walked = walk_on(tools, log, pid, criterion.place, &Arc::default(), &mut |visit| {
-        let place = match &visit {
-            Visit::Ran { place, .. } | Visit::Skipped { place, .. } | Visit::Delivered { place, .. } => *place,
-        };
+        let place = visit.place();
         let is_behind = |until: Place| {
             until.tid == place.tid && (place.interval, place.position) >= (until.interval, until.position)
         };
@@ -129,7 +127,7 @@ impl State {
                 self.skipped(place, ran, did);
             }
             // The kernel gives a handler registers of its own; what was interrupted comes back.
-            Visit::Delivered { .. } => {}
+            Visit::Delivered { .. } | Visit::Resumed { .. } => {}
         }
     }
 

@@ -14,6 +14,7 @@ use bugnet_events::effects::Control;
 use bugnet_events::stretch::Access;
 use bugnet_format::types::Tid;
 use bugnet_replay::cursor::Place;
+use bugnet_replay::syscall::Made;
 use std::ops::Range;
 
 /// Where a frame has the general purpose registers, which are in this order (`struct rt_sigframe`, `struct sigcontext_64` of Linux).
@@ -36,6 +37,8 @@ enum Frame {
     Known(u64),
     /// It has not been found out in so many instructions.
     Sought(u32),
+    /// There is none: a child of `vfork` has the thread.
+    Lent,
 }
 
 /// The bytes of a register in a frame.
@@ -60,6 +63,24 @@ impl Walker<'_> {
     pub fn returned(&mut self, place: Place) {
         let registers = std::mem::take(self.state.live.registers(place.tid));
         self.asides.push(Aside { tid: place.tid, frame: Frame::Sought(0), registers });
+    }
+
+    /// A child of `vfork` has had the thread: its parent has the registers that it had before the call.
+    pub fn resumed(&mut self, place: Place) {
+        let registers = std::mem::take(self.state.live.registers(place.tid));
+        self.asides.push(Aside { tid: place.tid, frame: Frame::Lent, registers });
+    }
+
+    /// A system call, which may be the one by which the child began: its parent's registers are wanted again, of which the call changed some.
+    pub fn lent(&mut self, tid: Tid, made: &Made) {
+        let forks = matches!(made.number.cast_signed(), libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3);
+        let is_lent = |aside: &Aside| aside.tid == tid && matches!(aside.frame, Frame::Lent);
+        if forks
+            && made.result == 0
+            && let Some(at) = self.asides.iter().rposition(is_lent)
+        {
+            self.asides.remove(at).give_back(&mut self.state);
+        }
     }
 
     /// Whether an instruction of a thread may tell where a frame is.
@@ -110,7 +131,14 @@ impl Walker<'_> {
             self.source(source, Some(place), waited.as_slice());
         }
         // Handlers that were left by a jump have no return, and nothing aside.
-        let is_its = |aside: &Aside| aside.tid == place.tid && !matches!(aside.frame, Frame::Known(at) if at != frame);
+        let is_its = |aside: &Aside| {
+            aside.tid == place.tid
+                && match aside.frame {
+                    Frame::Known(at) => at == frame,
+                    Frame::Sought(_) => true,
+                    Frame::Lent => false,
+                }
+        };
         if let Some(at) = self.asides.iter().rposition(is_its) {
             self.asides.remove(at).give_back(&mut self.state);
         }

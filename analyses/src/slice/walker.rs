@@ -232,6 +232,7 @@ impl<'a> Walker<'a> {
                 match did {
                     Did::Call { number, args, result, changed } => {
                         let made = Made { number: *number, args: *args, result: *result };
+                        self.lent(place.tid, &made);
                         self.called(place, made, *changed)?;
                     }
                     Did::Special { changed, .. } => self.special(place, ran, *changed),
@@ -239,6 +240,7 @@ impl<'a> Walker<'a> {
                 }
             }
             Visit::Delivered { place, signal, frame } => self.delivered(place, signal, frame),
+            Visit::Resumed { place } => self.resumed(place),
         }
         let frames = self.state.frames.as_ref();
         let is_done = self.state.live.is_empty() && self.asides.is_empty() && frames.is_none_or(Frames::is_empty);

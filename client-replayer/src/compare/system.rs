@@ -27,14 +27,13 @@ const IS_OF_TERMINALS: u64 = 0x54;
 
 /// Whether all is known of which memory a system call may change. After another one, any may be another.
 pub fn is_understood(memory: &Memory, number_of_call: u64, args: &[u64; 6], result: i64) -> bool {
-    // A child that shares memory, and is no thread, may have written there. There is none where the call has failed; where it returns as in the child, the log
-    // goes on with what that does (light logs).
-    let shares = |flags: u64| result > 0 && flags & (CLONE_VM | CLONE_THREAD) == CLONE_VM;
+    // A child that shares memory, and is no thread, may have written there.
+    let shares = |flags: u64| flags & (CLONE_VM | CLONE_THREAD) == CLONE_VM;
     match number_of_call {
-        VFORK => result <= 0,
+        // There is none where the call has failed; where it returns as in the child, the log goes on with what that does (light logs).
+        VFORK | CLONE | CLONE3 if result <= 0 => true,
         IOCTL => is_known_ioctl(args[1]),
         CLONE => !shares(args[0]),
-        CLONE3 if result <= 0 => true,
         CLONE3 => Some(number(memory, args[0])).filter(|flags| *flags != 0).is_some_and(|flags| !shares(flags)),
         number => bugnet_system_calls::of(number).is_some_and(|call| call.writes.is_some()),
     }

@@ -51,10 +51,10 @@ impl<'a> Cursor<'a> {
     pub(super) fn forget_shared(&mut self, at: u64, slots: &mut [Slot]) -> Result<()> {
         self.ask_for_parent()?;
         let Parent::Of(birth, _) = &self.elsewhere.parent else { return Ok(()) };
-        for (addr, slot) in (at..).zip(slots) {
-            if birth.shared.iter().any(|(start, end)| (*start..*end).contains(&addr)) {
-                slot.forget();
-            }
+        let len = slots.len();
+        let offset = |addr: u64| usize::try_from(addr.saturating_sub(at)).map_or(len, |offset| offset.min(len));
+        for (start, end) in &birth.shared {
+            slots[offset(*start)..offset(*end)].iter_mut().for_each(Slot::forget);
         }
         Ok(())
     }
@@ -79,13 +79,13 @@ impl<'a> Cursor<'a> {
 
     fn parent(&mut self) -> Result<Option<&mut Self>> {
         self.ask_for_parent()?;
-        let (tools, log, make) = (self.tools, self.log, self.elsewhere.make_parents.clone());
+        let (tools, log, make) = (self.tools, self.log, self.elsewhere.make_index.clone());
         let Parent::Of(birth, known) = &mut self.elsewhere.parent else { return Ok(None) };
         if matches!(known, Known::Unasked) {
             let mut parent = Cursor::open(tools, log, birth.from)?;
             match Index::find(log, birth.from)? {
                 Some(index) => parent.use_index(index)?,
-                None => parent.share_making(&make),
+                None => parent.elsewhere.make_index = make,
             }
             parent.go_to_time(birth.time)?;
             let is_alone = parent.open.threads.len() == 1;

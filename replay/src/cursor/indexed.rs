@@ -18,7 +18,7 @@ pub struct Indexed {
     pub has_threads: bool,
 }
 
-/// Makes an index; none if there is none to be had. Whoever has one takes it out as it is asked.
+/// Makes an index; none if there is none to be had.
 #[derive(Clone, Default)]
 pub(super) struct MakeIndex<'a>(pub Option<Rc<dyn Fn(Indexed) -> Option<Index> + 'a>>);
 
@@ -45,13 +45,8 @@ impl<'a> Cursor<'a> {
     /// From here on, this makes an index where a byte of memory takes one, if there is one to be had: of this process, and of those that forked it. It is
     /// asked once of each.
     pub fn make_index_by(&mut self, make: impl Fn(Indexed) -> Option<Index> + 'a) {
-        self.share_making(&MakeIndex(Some(Rc::new(make))));
-    }
-
-    /// Indexes of this process and of those that forked it are made as of another one.
-    pub(super) fn share_making(&mut self, make: &MakeIndex<'a>) {
-        self.elsewhere.make_index = make.clone();
-        self.elsewhere.make_parents = make.clone();
+        self.elsewhere.make_index = MakeIndex(Some(Rc::new(make)));
+        self.elsewhere.wanted_index = false;
     }
 
     /// Whether it has an index.
@@ -62,7 +57,10 @@ impl<'a> Cursor<'a> {
 
     /// An index is needed.
     pub(super) fn want_index(&mut self) -> Result<()> {
-        let Some(make) = self.elsewhere.make_index.0.take() else { return Ok(()) };
+        let Some(make) = self.elsewhere.make_index.0.clone().filter(|_| !self.elsewhere.wanted_index) else {
+            return Ok(());
+        };
+        self.elsewhere.wanted_index = true;
         let has_threads = self.all_threads().nth(1).is_some();
         let made = make(Indexed { pid: self.pid, instructions: self.end(), has_threads });
         made.map_or(Ok(()), |index| self.use_index(index))

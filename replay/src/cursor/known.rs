@@ -105,8 +105,8 @@ pub(super) struct Elsewhere<'a> {
     pub index: Option<Index>,
     /// Makes one where it is needed.
     pub make_index: MakeIndex<'a>,
-    /// The same for those that forked the process.
-    pub make_parents: MakeIndex<'a>,
+    /// Whether it was asked.
+    pub wanted_index: bool,
     pub parent: Parent<'a>,
     pub foreseen: Option<Foreseen>,
     /// Nobody looks at what a run from here on finds: who goes on anyway, comes to it.

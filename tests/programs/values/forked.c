@@ -1,18 +1,9 @@
 // A server that prepares what its children work with: its child looks at a part of it only, and exits: nothing has its memory as it was then.
-#include <stdio.h>
-#include <stdlib.h>
+#include "items.h"
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-struct item {
-    int number;
-    char name[20];
-    double price;
-};
-
-static struct item *items;
-static int table[8];
 static const char *title = "shop";
 
 static int work(int which, const char *why) {
@@ -31,15 +22,7 @@ static void serve(int client, char **arguments) {
 int main(int count, char **arguments) {
     const char *city = "Lisbon";
     long squares[6];
-    items = calloc(5, sizeof *items);
-    for (int i = 0; i < 5; i++) {
-        items[i].number = 100 + i;
-        snprintf(items[i].name, sizeof items[i].name, "thing %d", i);
-        items[i].price = i * 1.5;
-        table[i] = i * i * i;
-        squares[i] = i * i;
-    }
-    squares[5] = 25;
+    prepare(squares);
     pid_t child = fork();
     if (child == 0)
         serve(7, arguments);

@@ -273,7 +273,7 @@ fn walks_back(name: &str, job: impl Fn(&Workshop) -> Result<Job>) -> Result<()> 
                     calls += u64::from(matches!(did, Did::Call { .. }));
                     (place, 1, ran.block.traced.pc)
                 }
-                Visit::Delivered { .. } => {
+                Visit::Delivered { .. } | Visit::Resumed { .. } => {
                     signals += 1;
                     return ControlFlow::Continue(());
                 }

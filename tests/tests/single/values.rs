@@ -36,6 +36,20 @@ fn gdb(log: &Path, options: &[&str], commands: &[&str]) -> Result<String> {
     Ok(printed(&run(&mut command)?))
 }
 
+/// Each of these is in what was said.
+fn must_show(said: &str, all: &[&str]) -> Result<()> {
+    all.iter().try_for_each(|wanted| {
+        ensure!(said.contains(wanted), "{wanted} is missing:\n{said}");
+        Ok(())
+    })
+}
+
+/// The id of one of a log's processes, by its number.
+fn process(log: &Path, number: usize) -> Result<String> {
+    let processes: serde_json::Value = serde_json::from_slice(&must_pass(&["ps", "--json"], log)?.stdout)?;
+    Ok(processes[number]["pid"].as_u64().context("no such process")?.to_string())
+}
+
 /// Records `middle.c` in short intervals; the log has no index.
 fn middle(workshop: &Workshop, arguments: &[&str]) -> Result<PathBuf> {
     let program = compiled(workshop, "middle.c")?;
@@ -72,19 +86,20 @@ fn memory_that_the_recording_tells_is_shown() -> Result<()> {
             "p line[1]",
         ],
     )?;
-    for wanted in [
-        "in main (count=2",
-        "= 0x7ff",
-        "\"never looked at\"",
-        "{{kind = 0 '\\000', price = 0, name = '\\000' <repeats 15 times>}, {kind = 98 'b', price = 1.5,",
-        "= {5, 6, 7, 8}",
-        "= {a = 1, b = 2, name = \"hello\"",
-        "= 0\n",
-        "= 120 'x'",
-        "= 0 '\\000'",
-    ] {
-        ensure!(said.contains(wanted), "{wanted} is missing:\n{said}");
-    }
+    must_show(
+        &said,
+        &[
+            "in main (count=2",
+            "= 0x7ff",
+            "\"never looked at\"",
+            "{{kind = 0 '\\000', price = 0, name = '\\000' <repeats 15 times>}, {kind = 98 'b', price = 1.5,",
+            "= {5, 6, 7, 8}",
+            "= {a = 1, b = 2, name = \"hello\"",
+            "= 0\n",
+            "= 120 'x'",
+            "= 0 '\\000'",
+        ],
+    )?;
     // A call had put it there, and the program looks at it later. What lies beside it, the recorder may have logged along with it, or not.
     ensure!(said.contains("= 32 ' '"), "{said}");
     workshop.done()
@@ -128,10 +143,9 @@ fn a_forked_child_shows_what_its_parent_had() -> Result<()> {
     let job = Job::new(&workshop.path, [&*program.to_string_lossy(), "an argument"]);
     let recorded = run(&mut job.recorded(&log, &[])?)?;
     ensure!(recorded.status.success(), "{}", printed(&recorded));
-    let processes: serde_json::Value = serde_json::from_slice(&must_pass(&["ps", "--json"], &log)?.stdout)?;
-    let child = processes[1]["pid"].as_u64().context("a child")?.to_string();
+    let child = process(&log, 1)?;
     let commands = [
-        "break forked.c:21",
+        "break work",
         "reverse-continue",
         "bt",
         "frame function main",
@@ -147,21 +161,22 @@ fn a_forked_child_shows_what_its_parent_had() -> Result<()> {
         "p why",
     ];
     let said = gdb(&log, &["-p", &child], &commands)?;
-    for wanted in [
-        "in main (count=2",
-        "\"Lisbon\"",
-        "= {0, 1, 4, 9, 16, 25}",
-        "= {0, 1, 8, 27, 64, 0, 0, 0}",
-        "{{number = 100, name = \"thing 0\", '\\000' <repeats 12 times>, price = 0}",
-        "{number = -7, name = \"thing 2\", '\\000' <repeats 12 times>, price = 3}",
-        "{number = 103, name = \"thing 3\", '\\000' <repeats 12 times>, price = 4.5}",
-        "\"shop\"",
-        "\"an argument\"",
-        "= {7, 2, 3, 28}",
-        "\"asked\"",
-    ] {
-        ensure!(said.contains(wanted), "{wanted} is missing:\n{said}");
-    }
+    must_show(
+        &said,
+        &[
+            "in main (count=2",
+            "\"Lisbon\"",
+            "= {0, 1, 4, 9, 16, 25}",
+            "= {0, 1, 8, 27, 64, 0, 0, 0}",
+            "{{number = 100, name = \"thing 0\", '\\000' <repeats 12 times>, price = 0}",
+            "{number = -7, name = \"thing 2\", '\\000' <repeats 12 times>, price = 3}",
+            "{number = 103, name = \"thing 3\", '\\000' <repeats 12 times>, price = 4.5}",
+            "\"shop\"",
+            "\"an argument\"",
+            "= {7, 2, 3, 28}",
+            "\"asked\"",
+        ],
+    )?;
     workshop.done()
 }
 
@@ -173,8 +188,7 @@ fn what_a_forked_child_shares_is_not_guessed() -> Result<()> {
     let log = workshop.path.join("log");
     let recorded = run(&mut Job::new(&workshop.path, [&*program.to_string_lossy()]).recorded(&log, &[])?)?;
     ensure!(recorded.status.success(), "{}", printed(&recorded));
-    let processes: serde_json::Value = serde_json::from_slice(&must_pass(&["ps", "--json"], &log)?.stdout)?;
-    let child = processes[1]["pid"].as_u64().context("a child")?.to_string();
+    let child = process(&log, 1)?;
     let said = gdb(&log, &["-p", &child], &["break work", "reverse-continue", "p own", "p *seen", "p *unseen"])?;
     ensure!(said.contains("= 3") && said.matches("Cannot access memory").count() == 2, "{said}");
     workshop.done()
@@ -189,8 +203,7 @@ fn memory_is_known_behind_a_child_that_had_it() -> Result<()> {
     let job = Job::new(&workshop.path, [&*program.to_string_lossy(), "an argument"]);
     let recorded = run(&mut job.recorded(&log, &["--light"])?)?;
     ensure!(recorded.status.success(), "{}", printed(&recorded));
-    let processes: serde_json::Value = serde_json::from_slice(&must_pass(&["ps", "--json"], &log)?.stdout)?;
-    let first = processes[0]["pid"].as_u64().context("a process")?.to_string();
+    let first = process(&log, 0)?;
     let told = printed(&must_pass(&["info", "-p", &first], &log)?);
     ensure!(!told.contains("handled"), "no signal was: {told}");
     let commands = [
@@ -205,31 +218,43 @@ fn memory_is_known_behind_a_child_that_had_it() -> Result<()> {
         "p arguments[1]",
     ];
     let said = gdb(&log, &["-p", &first], &commands)?;
-    for wanted in [
-        "in main (count=2",
-        "\"Lisbon\"",
-        "= {0, 1, 4, 9, 16, 25}",
-        "= {0, 1, 8, 27, 64, 0, 0, 0}",
-        "= {number = 104, name = \"thing 4\", '\\000' <repeats 12 times>, price = 6}",
-        "\"an argument\"",
-    ] {
-        ensure!(said.contains(wanted), "{wanted} is missing:\n{said}");
-    }
+    must_show(
+        &said,
+        &[
+            "in main (count=2",
+            "\"Lisbon\"",
+            "= {0, 1, 4, 9, 16, 25}",
+            "= {0, 1, 8, 27, 64, 0, 0, 0}",
+            "= {number = 104, name = \"thing 4\", '\\000' <repeats 12 times>, price = 6}",
+            "\"an argument\"",
+        ],
+    )?;
+    workshop.done()
+}
+
+/// What has made a value is found behind a child of `vfork`, too, which had the thread of its parent.
+#[test]
+fn a_value_is_followed_past_a_child_that_had_the_thread() -> Result<()> {
+    let workshop = Workshop::new("values-kept")?;
+    let program = workshop.path.join("keeps");
+    let source = source_tree().join("tests/programs/values/keeps.c");
+    let built = run(Command::new("gcc").args(["-g", "-O1", "-o"]).arg(&program).arg(source))?;
+    ensure!(built.status.success(), "{}", printed(&built));
+    let log = workshop.path.join("log");
+    run(&mut Job::new(&workshop.path, [&*program.to_string_lossy()]).recorded(&log, &["--light"])?)?;
+    let said = printed(&must_pass(&["slice", "-p", &process(&log, 0)?], &log)?);
+    ensure!(!said.contains("signal 0"), "{said}");
+    must_show(&said, &["in choose", "return count * 16 + 7"])?;
     workshop.done()
 }
 
 /// The developer's own scripts for gdb, of Python, GLib and Go, do what they do of a live process.
 #[test]
-#[ignore = "takes packages of tests/soak-packages.txt"]
+#[ignore = "takes packages that make soak installs"]
 fn scripts_for_python_glib_and_go() -> Result<()> {
     let workshop = Workshop::new("values-scripts")?;
-    let shows = |log: &Path, commands: &[&str], all: &[&str]| -> Result<()> {
-        let said = gdb(log, &[], commands)?;
-        all.iter().try_for_each(|wanted| {
-            ensure!(said.contains(wanted), "{wanted} is missing:\n{said}");
-            Ok(())
-        })
-    };
+    let shows =
+        |log: &Path, commands: &[&str], all: &[&str]| -> Result<()> { must_show(&gdb(log, &[], commands)?, all) };
     let script = "import ctypes\nclass Box:\n def __init__(self): self.items = [1, {'a': (3, 4)}]\n\
                   def inner(n, box):\n if n == 0: ctypes.string_at(0)\n inner(n - 1, box)\ninner(2, Box())\n";
     std::fs::write(workshop.path.join("crashes.py"), script)?;
@@ -280,22 +305,23 @@ fn containers_of_rust_are_shown_as_what_is_in_them() -> Result<()> {
     run(&mut Job::new(&workshop.path, [program.to_string_lossy()]).recorded(&log, &[])?)?;
     let own = must_pass(&["at", "--full", "shop.rs:28"], &log)?;
     let own = String::from_utf8_lossy(&own.stdout).into_owned();
-    for wanted in [
-        "prices = &[u32](size=3) = {289, 599, 119}",
-        "Vec(size=3) = {\"jam\", \"honey\", \"sugar\"}",
-        "stock = HashMap(size=1) = {[\"jam\"] = 30}",
-        "seen = HashSet(size=1) = {4}",
-        "shelves = BTreeMap(size=2) = {[3] = \"honey\", [7] = \"jam\"}",
-        "many = BTreeMap(size=40) = {[0] = 0, [1] = 10, [2] = 20, [3] = 30, [4] = 40, [5] = 50, [6] = 60, [7] = 70,",
-        "odd = BTreeSet(size=15) = {1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29}",
-        "empty = BTreeMap(size=0)",
-        "paid = shop::Paid::Part(5, 0x",
-        "best = Some(\"jam\")",
-        "nothing = None",
-        "failed = Err(\"closed\")",
-    ] {
-        ensure!(own.contains(wanted), "{wanted} is missing:\n{own}");
-    }
+    must_show(
+        &own,
+        &[
+            "prices = &[u32](size=3) = {289, 599, 119}",
+            "Vec(size=3) = {\"jam\", \"honey\", \"sugar\"}",
+            "stock = HashMap(size=1) = {[\"jam\"] = 30}",
+            "seen = HashSet(size=1) = {4}",
+            "shelves = BTreeMap(size=2) = {[3] = \"honey\", [7] = \"jam\"}",
+            "many = BTreeMap(size=40) = {[0] = 0, [1] = 10, [2] = 20, [3] = 30, [4] = 40, [5] = 50, [6] = 60, [7] = 70,",
+            "odd = BTreeSet(size=15) = {1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29}",
+            "empty = BTreeMap(size=0)",
+            "paid = shop::Paid::Part(5, 0x",
+            "best = Some(\"jam\")",
+            "nothing = None",
+            "failed = Err(\"closed\")",
+        ],
+    )?;
     workshop.done()
 }
 

@@ -224,6 +224,12 @@ impl<'a> Undefined<'a> {
         thread.regs = thread.interrupted.pop().unwrap_or_default();
     }
 
+    /// The parent of a child of `vfork` goes on, with registers of which nothing is known to be undefined.
+    pub fn resumed(&mut self, tid: Tid) {
+        let number = Self::thread(&mut self.threads, &mut self.last, tid);
+        self.threads[number].1.regs = Default::default();
+    }
+
     /// An allocator gives memory out, of which the first bytes have what they had.
     pub fn allocated(&mut self, start: u64, size: u64, keeps: u64, call: Call) {
         let origin = self.flow.origins.heap(call);

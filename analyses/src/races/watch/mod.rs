@@ -339,8 +339,7 @@ impl Watch {
     }
 
     fn look_at(&mut self, visit: &Visit<'_>) {
-        let (Visit::Ran { place, .. } | Visit::Skipped { place, .. } | Visit::Delivered { place, .. }) = visit;
-        self.takes_turn(place.tid);
+        self.takes_turn(visit.place().tid);
         self.follow_calls(|open, mut each| open.visit(visit, &mut each));
         self.allocated(Some(visit));
         match visit {
@@ -364,6 +363,7 @@ impl Watch {
                 thread.whereabouts.interrupt();
                 thread.calls.interrupt(&mut self.calls);
             }
+            Visit::Resumed { .. } => {}
         }
     }
 
