@@ -236,10 +236,7 @@ fn memory_is_known_behind_a_child_that_had_it() -> Result<()> {
 #[test]
 fn a_value_is_followed_past_a_child_that_had_the_thread() -> Result<()> {
     let workshop = Workshop::new("values-kept")?;
-    let program = workshop.path.join("keeps");
-    let source = source_tree().join("tests/programs/values/keeps.c");
-    let built = run(Command::new("gcc").args(["-g", "-O1", "-o"]).arg(&program).arg(source))?;
-    ensure!(built.status.success(), "{}", printed(&built));
+    let program = compiled(&workshop, "keeps.c")?;
     let log = workshop.path.join("log");
     run(&mut Job::new(&workshop.path, [&*program.to_string_lossy()]).recorded(&log, &["--light"])?)?;
     let said = printed(&must_pass(&["slice", "-p", &process(&log, 0)?], &log)?);
