@@ -50,6 +50,15 @@ impl Kernel {
         Self::words(self.argv)
     }
 
+    /// Executes another program with what is behind the first arguments; the system's error where that is not possible.
+    pub fn execute(&self, path: u64, skipped: usize) -> i64 {
+        // SAFETY: a path that ends with a zero byte, and the kernel's lists.
+        unsafe {
+            let [argv, envp] = [skipped, self.argc + 1].map(|at| self.argv.add(at) as u64);
+            sys::call3(sys::EXECVE, path, argv, envp)
+        }
+    }
+
     /// The environment's.
     pub fn environment(&self) -> impl Iterator<Item = u64> + Clone {
         // SAFETY: behind argv and its null.

@@ -10,10 +10,11 @@ use crate::stack::{self, Contents, Kernel};
 use crate::state;
 use crate::streams;
 use crate::sys;
-use crate::text::{Text, fail};
+use crate::text::{Text, fail, say};
 use crate::trap;
 use core::arch::asm;
 use core::ffi::CStr;
+use core::fmt::Arguments;
 
 /// Where programs that can be moved lie, less what makes the place hard to guess.
 const PROGRAMS: u64 = 0x1500_0000_0000;
@@ -64,7 +65,7 @@ pub unsafe extern "C" fn main(initial: *const u64) -> ! {
     let (from, cpu) = parse(bytes(origin));
     state.cpu = cpu;
     if let Err(error) = log::begin(from) {
-        fail("the log has no room for another process", error);
+        natively(&kernel, elf, format_args!("the log has no room for it (error {})", -error));
     }
     cpuid::begin();
     state.answers.begin(bytes(answers));
@@ -76,6 +77,9 @@ pub unsafe extern "C" fn main(initial: *const u64) -> ! {
     }
     describe(&kernel, state.elf.as_ptr() as u64, name);
     let loaded = load(&file, kernel.random());
+    if !loaded.kept {
+        natively(&kernel, elf, format_args!("the log has no room for its file"));
+    }
     let contents = Contents {
         kernel: &kernel,
         skipped: OWN,
@@ -122,6 +126,12 @@ fn parse(text: &[u8]) -> (From, u32) {
     (From { how, pid: next(), program: next(), call: next() }, next())
 }
 
+/// The program runs without being recorded.
+fn natively(kernel: &Kernel, elf: u64, why: Arguments<'_>) -> ! {
+    say(format_args!("a program is not recorded: {why}"));
+    fail("the program cannot be executed", kernel.execute(elf, OWN));
+}
+
 /// Opens a program, or its interpreter.
 fn open(path: u64) -> Elf {
     // SAFETY: a path that ends with a zero byte.
@@ -147,27 +157,25 @@ struct Program {
     program: Loaded,
     interpreter: Option<Loaded>,
     executable: bool,
+    /// Whether the log has the files of both.
+    kept: bool,
 }
 
 fn load(elf: &Elf, random: u64) -> Program {
-    let done = |elf: &Elf| {
-        if !elf.keep() {
-            fail("the log has no room for the program", 0);
-        }
-        elf.close();
-    };
     let place = PROGRAMS + (random & 0x0fff_ffff) * PAGE;
     let program = elf.load(Some(place)).unwrap_or_else(|error| fail("the program has no room", error));
     let mut room = [0; 4096];
     let interpreter = elf.interpreter(&mut room);
-    done(elf);
+    let mut kept = elf.keep();
+    elf.close();
     let interpreter = interpreter.map(|_| {
         let elf = open(room.as_ptr() as u64);
         let loaded = elf.load(None).unwrap_or_else(|error| fail("the program's interpreter has no room", error));
-        done(&elf);
+        kept &= elf.keep();
+        elf.close();
         loaded
     });
-    Program { program, interpreter, executable: elf.executable_stack() }
+    Program { program, interpreter, executable: elf.executable_stack(), kept }
 }
 
 /// Tells the kernel where the program, its heap and its arguments are.

@@ -110,7 +110,7 @@ pub fn capture(recorder: &Recorder<'_>, mut folder: LogFolder, capture: PathBuf)
 fn tell_cut(cut: &[(ProcessId, String)]) {
     const MOST: usize = 3;
     for (number, (process, why)) in cut.iter().take(MOST).enumerate() {
-        let hint = if number == 0 { " (without --light, all of it is recorded)" } else { "" };
+        let hint = if number == 0 { " (bugnet info says more)" } else { "" };
         complain(&format_args!("the log of process {process} ends before it did: {why}{hint}"));
     }
     if let Some(others) = cut.len().checked_sub(MOST).filter(|others| *others > 0) {

@@ -326,6 +326,17 @@ fn small_files() -> Result<()> {
     same_behaviour(&native, &output)?;
     must_pass(&["expand"], &log)?;
     must_pass(&["replay"], &log)?;
+    // So does the first program, of which no other log has a copy.
+    let (bugnet, own, first) = (binary()?, workshop.path.join("own-bash"), workshop.path.join("first"));
+    fs::copy("/bin/bash", &own)?;
+    let [bugnet, own, first] = [&bugnet, &own, &first].map(|path| path.display());
+    let script = format!("ulimit -f 60; exec {bugnet} record --light -o {first} -- {own} -c 'exit 3'");
+    let output = run(Command::new("/bin/bash").args(["-c", &script]))?;
+    let said = printed(&output);
+    ensure!(
+        output.status.code() == Some(3) && said.contains("a program is not recorded: the log has no room"),
+        "{said}"
+    );
     workshop.done()
 }
 
