@@ -13,9 +13,12 @@ use crate::log::{self, Record};
 use crate::signals::{self, Context};
 use crate::state;
 use crate::streams;
-use crate::sys::{self, EFAULT, ENOSYS, MAP_ANONYMOUS, MAP_SHARED};
+use crate::sys::{self, EFAULT, EINVAL, ENOSYS, MAP_ANONYMOUS, MAP_SHARED};
 use crate::table::{self, Call};
 use crate::taken;
+use crate::thread;
+use crate::threads;
+use crate::turn;
 
 /// Bytes of the instruction that makes a call.
 pub const BYTES: u64 = 2;
@@ -34,6 +37,9 @@ const MAY_WAIT: [u64; 30] = [
 /// `si_code` of `kill` and of `tgkill`.
 const SI_USER: i32 = 0;
 const SI_TKILL: i32 = -6;
+const SCHED_YIELD: u64 = 24;
+const NANOSLEEP: u64 = 35;
+const FUTEX_PRIVATE: u64 = 128;
 const PR_GET_TSC: u64 = 25;
 const PR_SET_TSC: u64 = 26;
 const PR_SET_SECCOMP: u64 = 22;
@@ -41,9 +47,14 @@ const PR_SET_MM: u64 = 35;
 const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
 const ARCH_GET_CPUID: u64 = 0x1011;
 const ARCH_SET_CPUID: u64 = 0x1012;
-const O_ACCMODE: i64 = 3;
-const O_RDONLY: i64 = 0;
-const F_GETFL: u64 = 3;
+const FUTEX: u64 = 202;
+const FUTEX_COMMAND: u64 = 0x7f;
+const FUTEX_LOCK_PI: u64 = 6;
+const FUTEX_TRYLOCK_PI: u64 = 8;
+const FUTEX_WAIT_REQUEUE_PI: u64 = 11;
+const FUTEX_CMP_REQUEUE_PI: u64 = 12;
+const FUTEX_LOCK_PI2: u64 = 13;
+const FUTEX_CLOCK_REALTIME: u64 = 256;
 
 /// How a call is served.
 enum Way {
@@ -60,6 +71,9 @@ fn way(number: u64, args: &[u64; 6]) -> Way {
     match number {
         // mmap
         9 if args[3] & MAP_SHARED != 0 => shared(args),
+        202 if matches!(args[1] & FUTEX_COMMAND, FUTEX_WAIT_REQUEUE_PI | FUTEX_CMP_REQUEUE_PI) => {
+            Way::End("the program requeues threads to a priority-inheriting futex")
+        }
         9 if args[3] & MAP_ANONYMOUS == 0 && is_device(args[4]) => Way::End("the program maps a device"),
         10 | 329 if args[2] as i32 & 0x0100_0000 != 0 => Way::End("the stack's end is moved"),
         16 => match table::ioctl(args[1]) {
@@ -85,6 +99,9 @@ fn way(number: u64, args: &[u64; 6]) -> Way {
         206 | 323 | 334 | 425 => Way::Answer(-ENOSYS),
         216 => Way::End("the program maps a file's pages in another order (remap_file_pages)"),
         310 | 311 if args[0] as u32 != state::get().pid => Way::Make,
+        // No protection keys, as with full recording: `pkey_mprotect`, `pkey_alloc`, `pkey_free`.
+        329 if args[3] as i32 != -1 => Way::Answer(-EINVAL),
+        330 | 331 => Way::Answer(-EINVAL),
         317 => Way::End("the program restricts its system calls (seccomp)"),
         _ => match table::of(number) {
             Some(Call { writes: Some(_), .. }) => Way::Make,
@@ -112,13 +129,11 @@ fn is_device(descriptor: u64) -> bool {
 
 /// A mapping that others may write.
 fn shared(args: &[u64; 6]) -> Way {
-    const WRITE: &str = "the program maps memory that other processes can write";
-    if args[3] & MAP_ANONYMOUS != 0 {
-        return Way::End(WRITE);
+    if state::get().shared.maps(args) {
+        Way::Make
+    } else {
+        Way::End("the program maps memory that other processes can write")
     }
-    // SAFETY: asks only.
-    let flags = unsafe { sys::call3(sys::FCNTL, args[4], F_GETFL, 0) };
-    if flags >= 0 && flags & O_ACCMODE != O_RDONLY { Way::End(WRITE) } else { Way::Make }
 }
 
 /// Serves the call at which the program is.
@@ -132,7 +147,7 @@ pub fn serve(context: &mut Context, number: u64) {
             signals::give_back(context);
             // What it lets in is delivered before anything else.
             signals::let_in();
-            if let Some(arrived) = state::get().signals.take_arrived() {
+            if let Some(arrived) = thread::get().signals.take_arrived() {
                 signals::deliver(context, &arrived);
             }
             return;
@@ -141,11 +156,19 @@ pub fn serve(context: &mut Context, number: u64) {
         131 => signals::alt_stack(context.rsp(), args[0], args[1]),
         sys::FORK | sys::VFORK | fork::CLONE | fork::CLONE3 => return fork::serve(context, number, &args),
         sys::EXECVE | 322 => return exec::serve(context, number, &args),
+        sys::EXIT if state::get().lent == 0 && !threads::is_last() => {
+            threads::end(&args);
+            // It does not, as a signal has come.
+            MADE_AGAIN
+        }
         sys::EXIT | sys::EXIT_GROUP => return exit(number, &args),
         _ => match way(number, &args) {
             Way::Answer(result) => result,
             Way::End(why) => return end::because(context, why, true),
-            Way::Make => make(number, &args),
+            Way::Make => match threads::answer(number, &args) {
+                Some(result) => result,
+                None => make(number, &args),
+            },
         },
     };
     finish(context, number, &args, result);
@@ -177,19 +200,91 @@ fn make(number: u64, args: &[u64; 6]) -> i64 {
         _ => None,
     };
     if let Some((argument, mask)) = mask {
-        return signals::suspended(number, &args, argument, mask);
+        return lent(number, &args, |args| signals::suspended(number, args, argument, mask));
     }
     if number == 270 && args[5] != 0 {
-        return select(&args);
+        return lent(number, &args, select);
+    }
+    if number == SCHED_YIELD {
+        turn::give_way();
+    }
+    if number == FUTEX && turn::is_shared() && matches!(args[1] & FUTEX_COMMAND, FUTEX_LOCK_PI | FUTEX_LOCK_PI2) {
+        return lock_pi(&args);
     }
     if let Some(signal) = sends_to_itself(number, &args) {
         return send(number, &args, signal);
     }
     if table::of(number).is_some_and(|call| call.waits) || MAY_WAIT.contains(&number) {
-        return signals::waiting(number, &args);
+        return lent(number, &args, |args| signals::waiting(number, args));
     }
     // SAFETY: the program's own call.
     unsafe { sys::call(number, args) }
+}
+
+/// Makes a call that may wait: other threads have the turn meanwhile, if they want it.
+fn lent(number: u64, args: &[u64; 6], make: impl FnOnce(&[u64; 6]) -> i64) -> i64 {
+    if !turn::is_shared() || state::get().lent > 0 {
+        return make(args);
+    }
+    let me = thread::get();
+    let Some(buffers) = me.borrowed.lend(me.index, number, args) else { return make(args) };
+    let turn = turn::lend(waits_surely(number, args));
+    let result = make(&buffers.args);
+    turn::take_back(turn);
+    me.borrowed.write_back(&buffers, if is_silent(number, result) { None } else { Some(result) });
+    result
+}
+
+/// Locks a priority-inheriting futex: the kernel would write into it while the thread waits. So it is tried, again and again: as a call that is made again, and others have their turns
+/// before it is.
+fn lock_pi(args: &[u64; 6]) -> i64 {
+    const AGAIN: i64 = -11;
+    const TIMED_OUT: i64 = -110;
+    const PAUSE: [u64; 2] = [0, 100_000];
+    let me = thread::get();
+    if core::mem::take(&mut me.tries_again) {
+        let turn = turn::lend(true);
+        // SAFETY: a time.
+        unsafe { sys::call3(NANOSLEEP, PAUSE.as_ptr() as u64, 0, 0) };
+        turn::take_back(turn);
+    }
+    let tried = [args[0], args[1] & FUTEX_PRIVATE | FUTEX_TRYLOCK_PI, 0, 0, 0, 0];
+    // SAFETY: the program's own call, but that it does not wait.
+    let result = unsafe { sys::call(FUTEX, tried) };
+    if result != AGAIN {
+        return result;
+    }
+    let is_real = args[1] & FUTEX_COMMAND == FUTEX_LOCK_PI || args[1] & FUTEX_CLOCK_REALTIME != 0;
+    let mut now = [0u64; 2];
+    // SAFETY: room for a time.
+    unsafe { sys::call3(sys::CLOCK_GETTIME, if is_real { 0 } else { 1 }, now.as_mut_ptr() as u64, 0) };
+    let until = sys::read::<16>(args[3]).filter(|_| args[3] != 0);
+    let is_over = until.is_some_and(|time| {
+        let [seconds, nanoseconds] = [0, 8].map(|at| u64::from_le_bytes(core::array::from_fn(|i| time[at + i])));
+        now >= [seconds, nanoseconds]
+    });
+    me.tries_again = !is_over;
+    if is_over { TIMED_OUT } else { MADE_AGAIN }
+}
+
+/// Whether a call waits, as long as nothing else happens.
+fn waits_surely(number: u64, args: &[u64; 6]) -> bool {
+    const WNOHANG: u64 = 1;
+    match number {
+        34 | 35 | 130 | 230 => true,
+        61 => args[2] & WNOHANG == 0,
+        247 => args[3] & WNOHANG == 0,
+        // FUTEX_WAIT, FUTEX_WAIT_BITSET
+        202 => matches!(args[1] & 0x7f, 0 | 9),
+        _ => false,
+    }
+}
+
+/// Whether a call that has ended so has written nothing.
+fn is_silent(number: u64, result: i64) -> bool {
+    let writes_last = table::of(number).is_some_and(|call| call.writes_last);
+    // A futex that was tried may say that others wait.
+    result == MADE_AGAIN && number != FUTEX || result < 0 && result != -EFAULT && writes_last
 }
 
 /// A call about the program's own file means the recorded program's; the answer of one that reads where that is.
@@ -206,20 +301,20 @@ pub fn make_open(number: u64, args: &[u64; 6]) -> i64 {
         return answer;
     }
     // SAFETY: the program's own call.
-    unsafe { sys::wait(number, &args, &raw const state::get().signals.come) }
+    unsafe { sys::wait(number, &args, &raw const thread::get().signals.come) }
 }
 
 /// The signal that a call sends to the process itself.
 pub fn sends_to_itself(number: u64, args: &[u64; 6]) -> Option<u64> {
-    let own = u64::from(state::get().pid);
+    let [own, tid] = [state::get().pid, thread::get().tid].map(u64::from);
     let [first, second] = [args[0] as u32, args[1] as u32].map(u64::from);
     match number {
         // kill, and with a value; to the process, or to its group
         62 | 129 if first == own || args[0] as i32 == 0 => Some(args[1]),
         // tkill
-        200 if first == own => Some(args[1]),
+        200 if first == tid => Some(args[1]),
         // tgkill, and with a value
-        234 | 297 if second == own => Some(args[2]),
+        234 | 297 if second == tid => Some(args[2]),
         _ => None,
     }
 }
@@ -239,7 +334,7 @@ fn select(args: &[u64; 6]) -> i64 {
     let Some(pair) = sys::read::<16>(args[5]) else { return -EFAULT };
     let [set, size] = [0, 8].map(|at| u64::from_le_bytes(core::array::from_fn(|i| pair[at + i])));
     let Some(mask) = (set != 0).then(|| sys::read_word(set)).flatten() else { return signals::waiting(270, args) };
-    let kept = mask & !signals::RAISED;
+    let kept = signals::served(mask);
     let given = [&raw const kept as u64, size];
     let mut args = *args;
     args[5] = given.as_ptr() as u64;
@@ -271,9 +366,10 @@ fn link(args: &[u64; 6], number: u64) -> i64 {
 
 /// A call is over: the log keeps it, the program gets its result, and a signal that has come is delivered.
 fn finish(context: &mut Context, number: u64, args: &[u64; 6], result: i64) {
-    let state = state::get();
-    let arrived = state.signals.take_arrived();
-    let Some(arrived) = arrived else { return made(context, number, args, result) };
+    let arrived = thread::get().signals.take_arrived();
+    let Some(arrived) = arrived else {
+        return if result == MADE_AGAIN { made_again(context, number) } else { made(context, number, args, result) };
+    };
     if death::is_in_call(&arrived, number, args, result) {
         context.set_rip(context.rip() - BYTES);
         return death::in_call(context, &arrived, number);
@@ -308,7 +404,7 @@ pub fn note_made(number: u64, args: &[u64; 6], result: i64) {
     }
     let call = table::of(number);
     let writes = call.and_then(|call| call.writes).unwrap_or_default();
-    let silent = result == MADE_AGAIN || result < 0 && result != -EFAULT && call.is_some_and(|call| call.writes_last);
+    let silent = is_silent(number, result);
     let all = |see: &mut dyn FnMut(u64, u64)| {
         if silent {
             return;
@@ -325,6 +421,7 @@ pub fn note_made(number: u64, args: &[u64; 6], result: i64) {
             }
         }
         fork::written(number, args, result, &mut *see);
+        threads::written_at_end(number, &mut *see);
     };
     let stream = call.filter(|call| call.sends.is_some()).map_or(0, |_| streams::of(args[0]));
     let whole = stream != 0 && result > 0 && streams::may_keep(result as u64);

@@ -8,6 +8,7 @@ use crate::moment;
 use crate::signals::{self, Arrived, Context, SIGTRAP, bit};
 use crate::state;
 use crate::sys;
+use crate::thread;
 use crate::trap;
 
 /// Sends the calling thread a signal.
@@ -61,7 +62,7 @@ fn kill(context: &mut Context, signal: usize) {
     // SAFETY: a set.
     unsafe { sys::call(sys::RT_SIGPROCMASK, [0, &raw const only as u64, 0, 8, 0, 0]) };
     send(signal);
-    let mask = state::get().signals.mask;
+    let mask = thread::get().signals.mask;
     context.set_mask(mask & !only);
 }
 
@@ -81,8 +82,8 @@ pub fn is_of(arrived: &Arrived) -> bool {
 
 /// Whether one has come that does.
 pub fn has_come() -> bool {
-    let signals = &state::get().signals;
-    signals.has_come() && signals.deadly & bit(signals.arrived().signal) != 0
+    let signals = &thread::get().signals;
+    signals.has_come() && is_of(signals.arrived())
 }
 
 /// Whether the call at which such a signal has come was not made, or will not come to its end: it is the one that sends it, or would be made again.

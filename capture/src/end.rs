@@ -7,7 +7,10 @@ use crate::moment;
 use crate::signals::{self, Context};
 use crate::state;
 use crate::text::say;
+use crate::thread;
+use crate::threads;
 use crate::trap;
+use crate::turn;
 
 /// What is said in front of the reason.
 pub const TEXT: &str = "light recording ends here, and the program goes on without it";
@@ -30,16 +33,40 @@ pub fn because(context: &mut Context, why: &str, again: bool) {
         signals::call_without_us(context);
     }
     leave(context);
+    state.shared.give_back();
+    turn::over();
 }
 
-/// The process goes on without us.
+/// Ends it, if somebody has asked for memory that was the program's own.
+pub fn if_asked_for(context: &mut Context) {
+    if state::get().is_asked_for {
+        because(context, "another process opens a file that the program has mapped, and can write to", false);
+    }
+}
+
+/// The process goes on without us: the calling thread at once, others when the calls are over that they are in.
 pub fn leave(context: &mut Context) {
-    signals::leave(context);
+    signals::leave(turn::is_shared());
+    trap::leave_code();
+    leave_thread(context);
+}
+
+/// The calling thread goes on without us, if the light part has ended.
+pub fn leave_if_over(context: &mut Context) {
+    if !state::get().on && !thread::get().has_left {
+        leave_thread(context);
+    }
+}
+
+fn leave_thread(context: &mut Context) {
+    let me = thread::get();
+    me.has_left = true;
+    signals::leave_thread(context);
     moment::over();
     // What has come meanwhile comes again, to whom it is for.
-    if let Some(arrived) = state::get().signals.take_arrived() {
+    if let Some(arrived) = me.signals.take_arrived() {
         death::send(arrived.signal);
     }
-    trap::leave_code();
-    trap::dispatch(false);
+    threads::leave();
+    trap::leave_thread();
 }

@@ -12,7 +12,9 @@ use crate::state;
 use crate::streams;
 use crate::sys;
 use crate::text::{Text, say};
+use crate::thread;
 use crate::trap;
+use crate::turn;
 use core::fmt::Write;
 
 const EXECVEAT: u64 = 322;
@@ -67,7 +69,8 @@ fn native(number: u64, args: &[u64; 6], why: &str) -> i64 {
 /// From here on, what comes, comes to the other program: the kernel has none of our handlers, and blocks what the program does. What has come kills this
 /// one now. The log says which of both. `noted`: the other program's number there.
 fn hide(noted: u64, number: u64, args: &[u64; 6]) {
-    let signals = &state::get().signals;
+    let signals = &thread::get().signals;
+    turn::keep(true);
     signals::hide_handlers(true);
     let dies = death::has_come();
     if state::get().lent == 0 {
@@ -80,17 +83,14 @@ fn hide(noted: u64, number: u64, args: &[u64; 6]) {
     if dies {
         death::send(signals.arrived().signal);
     }
-    let mask = signals.mask;
-    // SAFETY: a set.
-    unsafe { sys::call(sys::RT_SIGPROCMASK, [2, &raw const mask as u64, 0, 8, 0, 0]) };
+    signals::block(signals.mask);
 }
 
 /// It was not executed: our handlers are there again, and nothing but what instructions raise comes as a call is served.
 fn show() {
     signals::hide_handlers(false);
-    let closed = !signals::RAISED;
-    // SAFETY: a set.
-    unsafe { sys::call(sys::RT_SIGPROCMASK, [2, &raw const closed as u64, 0, 8, 0, 0]) };
+    signals::block(signals::served(u64::MAX));
+    turn::keep(false);
 }
 
 fn execute(number: u64, args: &[u64; 6]) -> i64 {

@@ -5,10 +5,12 @@ use crate::calls;
 use crate::end;
 use crate::layout::FORKED;
 use crate::log::{self, From};
-use crate::signals::{Context, Signals};
+use crate::signals::{self, Context, Own, Signals};
 use crate::state;
 use crate::sys;
 use crate::text::say;
+use crate::thread;
+use crate::threads::{self, New};
 use crate::trap;
 use core::arch::global_asm;
 
@@ -19,6 +21,10 @@ const CLONE_VFORK: u64 = 0x4000;
 const CLONE_CHILD_SETTID: u64 = 0x100_0000;
 const CLONE_PARENT_SETTID: u64 = 0x10_0000;
 const CLONE_PIDFD: u64 = 0x1000;
+const CLONE_THREAD: u64 = 0x1_0000;
+const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
+/// What all threads share: memory, folders, descriptors, handlers.
+const THREAD: u64 = CLONE_THREAD | CLONE_VM | 0x200 | 0x400 | 0x800;
 const CLONE_CLEAR_SIGHAND: u64 = 1 << 32;
 
 /// How deep children of `vfork` make others.
@@ -29,18 +35,28 @@ const DEPTH: usize = 4;
 struct Lent {
     registers: [u64; 18],
     signals: Signals,
+    own: Own,
     streams: [u8; 256],
     number: u64,
     pid: u32,
+    tid: u32,
 }
 
 struct Lending(core::cell::UnsafeCell<[Lent; DEPTH]>);
 
-// SAFETY: one thread at a time uses the process's memory.
+// SAFETY: one thread at a time uses it, the one that has the turn.
 unsafe impl Sync for Lending {}
 
 static LENT: Lending = Lending(core::cell::UnsafeCell::new(
-    [Lent { registers: [0; 18], signals: Signals::new(), streams: [0; 256], number: 0, pid: 0 }; DEPTH],
+    [Lent {
+        registers: [0; 18],
+        signals: Signals::new(),
+        own: Own::new(),
+        streams: [0; 256],
+        number: 0,
+        pid: 0,
+        tid: 0,
+    }; DEPTH],
 ));
 
 // The call is made here, with the program's registers and stack, outside of any handler, since it returns twice. Then both ask to be let go on, by an instruction
@@ -72,12 +88,16 @@ pub fn serve(context: &mut Context, number: u64, args: &[u64; 6]) {
     if flags & CLONE_VM != 0 && flags & CLONE_CLEAR_SIGHAND != 0 {
         // Our handlers would go with the program's. Kernels before 5.5 do not know the flag, and libraries do without it.
         calls::made(context, number, args, -22);
+    } else if flags & CLONE_VM == 0 && state::get().shared.is_with_forks() {
+        end::because(context, "the program forks while it has memory that both can write", true);
     } else if flags & CLONE_VM == 0 {
         fork(context, number, args, flags);
     } else if flags & CLONE_VFORK != 0 && state::get().lent < DEPTH {
         lend(context, number);
+    } else if flags & THREAD == THREAD && flags & CLONE_VFORK == 0 && state::get().lent == 0 {
+        threads::create(context, number, args, &new_thread(number, args, flags));
     } else {
-        end::because(context, "the program makes a thread, or a process that shares its memory", true);
+        end::because(context, "the program makes a process that shares its memory", true);
     }
 }
 
@@ -102,20 +122,17 @@ fn fork(context: &mut Context, number: u64, args: &[u64; 6], flags: u64) {
         }
         given[0] = structure.as_ptr() as u64;
     }
-    let (all, mut before) = (u64::MAX, 0u64);
     // A signal that has come is the parent's; what comes to the child finds it ready.
-    // SAFETY: sets; and the program's own call: the child goes on here, with a copy of all.
+    let before = signals::block(u64::MAX);
+    // SAFETY: the program's own call: the child goes on here, with a copy of all.
     let result = unsafe {
-        sys::call(sys::RT_SIGPROCMASK, [2, &raw const all as u64, &raw mut before as u64, 8, 0, 0]);
         let result = sys::call(number, given);
         if result == 0 {
-            let _ = state::get().signals.take_arrived();
-            // Timers are the parent's, too.
-            state::get().timer = None;
+            let _ = thread::get().signals.take_arrived();
         }
-        sys::call(sys::RT_SIGPROCMASK, [2, &raw const before as u64, 0, 8, 0, 0]);
         result
     };
+    signals::block(before);
     if result != 0 {
         calls::made(context, number, args, result);
         return;
@@ -135,8 +152,29 @@ fn fork(context: &mut Context, number: u64, args: &[u64; 6], flags: u64) {
         end::leave(context);
         return;
     }
+    threads::forget();
+    if flags & CLONE_CHILD_CLEARTID != 0 {
+        thread::get().cleared = child_word(number, args);
+    }
     trap::dispatch(true);
     calls::made(context, number, args, 0);
+}
+
+/// Where a child's id is written, or cleared.
+fn child_word(number: u64, args: &[u64; 6]) -> u64 {
+    if number == CLONE3 { sys::read_word(args[0] + 16).unwrap_or(0) } else { args[3] }
+}
+
+/// What a call asks for that makes a thread.
+fn new_thread(number: u64, args: &[u64; 6], flags: u64) -> New {
+    let field = |at: u64| sys::read_word(args[0] + at).unwrap_or(0);
+    let child = child_word(number, args);
+    if number == CLONE3 {
+        let stack = field(40).wrapping_add(field(48));
+        New { flags: flags | field(32), stack, parent: field(24), child, base: field(56) }
+    } else {
+        New { flags, stack: args[1], parent: args[2], child, base: args[4] }
+    }
 }
 
 /// What such a call writes besides its result.
@@ -154,7 +192,8 @@ pub fn written(number: u64, args: &[u64; 6], result: i64, mut see: impl FnMut(u6
     if result > 0 && flags & CLONE_PIDFD != 0 {
         see(descriptor, 4);
     }
-    if result == 0 && flags & CLONE_CHILD_SETTID != 0 {
+    // A thread's is in its parent's memory.
+    if flags & CLONE_CHILD_SETTID != 0 && (result == 0 || result > 0 && flags & CLONE_THREAD != 0) {
         see(child, 4);
     }
 }
@@ -166,9 +205,11 @@ fn lend(context: &mut Context, number: u64) {
     *lent = Lent {
         registers: core::array::from_fn(|n| context.register(n)),
         signals: state.signals,
+        own: thread::get().signals,
         streams: state.streams,
         number,
         pid: state.pid,
+        tid: thread::get().tid,
     };
     state.lent += 1;
     context.set_rip(bugnet_vfork as *const () as u64);
@@ -184,22 +225,23 @@ pub fn lender() -> u32 {
 
 /// A `vfork` has returned, in the child or in the parent.
 pub fn behind(context: &mut Context) {
-    let state = state::get();
+    let (state, me) = (state::get(), thread::get());
     let result = context.rax() as i64;
     let depth = state.lent - 1;
     // SAFETY: one thread at a time uses it.
     let lent = unsafe { &mut (*LENT.0.get())[depth] };
     if result == 0 {
         // What has come just before is the parent's.
-        lent.signals.keep_arrived(&mut state.signals);
+        lent.own.keep_arrived(&mut me.signals);
         trap::dispatch(true);
         // SAFETY: no arguments.
         state.pid = unsafe { sys::call3(sys::GETPID, 0, 0, 0) } as u32;
+        me.tid = state.pid;
     } else {
         state.lent = depth;
-        state.signals = lent.signals;
+        (state.signals, me.signals) = (lent.signals, lent.own);
         state.streams = lent.streams;
-        state.pid = lent.pid;
+        (state.pid, me.tid) = (lent.pid, lent.tid);
     }
     // The child may have a stack of its own.
     let stack = context.rsp();
@@ -209,7 +251,7 @@ pub fn behind(context: &mut Context) {
     if result == 0 {
         context.set_register(15, stack);
     }
-    context.set_mask(state.signals.mask);
+    context.set_mask(me.signals.mask);
     let args = context.arguments();
     calls::made(context, lent.number, &args, result);
     if !state.on {

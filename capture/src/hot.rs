@@ -22,6 +22,8 @@ use crate::reach::LINE;
 use crate::signals::{self, Context};
 use crate::state;
 use crate::sys::{self, MAP_ANONYMOUS, MAP_FIXED_NOREPLACE, MAP_PRIVATE, PROT_EXEC, PROT_READ, PROT_WRITE};
+use crate::thread;
+use crate::turn;
 use core::arch::global_asm;
 
 const PAGE: u64 = 4096;
@@ -53,14 +55,12 @@ pub struct Hot {
     libc: (u64, u64),
     /// Where the stubs are, and behind them what they work with; 0 before there are any.
     stubs: u64,
-    /// Where the program goes on once a signal is delivered.
-    back: u64,
 }
 
 impl Hot {
     pub const fn new() -> Self {
         let site = Site { back: 0, times: 0, at: 0, len: 0, original: [0; 8] };
-        Self { sites: [site; MOST], count: 0, libc: (0, 0), stubs: 0, back: 0 }
+        Self { sites: [site; MOST], count: 0, libc: (0, 0), stubs: 0 }
     }
 }
 
@@ -80,12 +80,6 @@ pub struct Frame {
     target: u64,
 }
 
-const STACK: usize = 96 << 10;
-
-#[repr(align(64))]
-#[expect(dead_code, reason = "calls are served there")]
-struct Stack([u8; STACK]);
-static mut SERVING: Stack = Stack([0; STACK]);
 /// The program's stack pointer.
 static mut PROGRAMS: u64 = 0;
 
@@ -142,7 +136,7 @@ pub fn is_stub(rip: u64) -> bool {
 /// A call has trapped, whose instruction ends here.
 pub fn count(back: u64, number: u64) {
     let hot = &mut state::get().hot;
-    if !(hot.libc.0..hot.libc.1).contains(&back) || !calls::is_plain(number) {
+    if !(hot.libc.0..hot.libc.1).contains(&back) || !calls::is_plain(number) || turn::is_shared() {
         return;
     }
     let found = hot.sites[..hot.count].iter().position(|site| site.back == back);
@@ -241,7 +235,7 @@ fn change(hot: &mut Hot, index: usize, number: u64) {
     (site.at, site.len) = (at, len);
 }
 
-/// The sites trap again, as they did: the light part is over, and threads may use them that have no turn.
+/// The sites trap again, as they did: the light part is over, or there are several threads, which cannot all be served on one stack.
 pub fn forget() {
     let hot = &mut state::get().hot;
     for site in hot.sites[..hot.count].iter_mut().filter(|site| site.len > 0) {
@@ -266,7 +260,7 @@ fn make_room(hot: &mut Hot, near: u64) -> bool {
         if mapped != at as i64 {
             continue;
         }
-        let stack = &raw const SERVING as u64 + STACK as u64;
+        let stack = thread::get().calls_end();
         for (i, word) in [0, stack, bugnet_fast as *const () as u64].into_iter().enumerate() {
             // SAFETY: memory that was made just now.
             unsafe { ((at + STUBS) as *mut u64).add(i).write(word) };
@@ -298,7 +292,8 @@ unsafe extern "C" fn serve(frame: &mut Frame) {
     // SAFETY: what the stub has saved; nobody else uses it.
     unsafe { PROGRAMS = ((state.hot.stubs + STUBS) as *const u64).read() };
     frame.target = back - calls::BYTES;
-    if !state.on || state.full || state.signals.has_come() {
+    let signals = &thread::get().signals;
+    if !state.on || state.full || signals.has_come() {
         return;
     }
     let (number, args) = (frame.rax, [frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8, frame.r9]);
@@ -306,15 +301,15 @@ unsafe extern "C" fn serve(frame: &mut Frame) {
         return;
     }
     let result = calls::make_open(number, &args);
-    let has_come = state.signals.has_come();
+    let has_come = signals.has_come();
     let is_again =
         has_come && (result == MADE_AGAIN || result == -sys::EINTR && (signals::restarts(number) || death::has_come()));
     if !is_again {
         calls::note_made(number, &args, result);
         frame.rax = result as u64;
         frame.target = back;
-        if state.signals.has_come() {
-            state.hot.back = back;
+        if signals.has_come() {
+            thread::get().back = back;
             frame.target = bugnet_fast_deliver as *const () as u64;
         }
     }
@@ -328,12 +323,12 @@ pub fn is_delivery(rip: u64) -> bool {
 /// It is.
 pub fn deliver(context: &mut Context) {
     const RCX: usize = 14;
-    let state = state::get();
-    context.set_rip(state.hot.back);
-    context.set_register(RCX, state.hot.back);
-    context.set_mask(state.signals.mask);
+    let me = thread::get();
+    context.set_rip(me.back);
+    context.set_register(RCX, me.back);
+    context.set_mask(me.signals.mask);
     moment::over();
-    if let Some(arrived) = state.signals.take_arrived() {
+    if let Some(arrived) = me.signals.take_arrived() {
         signals::deliver(context, &arrived);
     }
 }

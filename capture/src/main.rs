@@ -12,6 +12,7 @@
 #![no_main]
 
 mod answers;
+mod borrowed;
 #[path = "../../replay-host/src/builtins.rs"]
 mod builtins;
 mod calls;
@@ -37,6 +38,7 @@ mod moment;
 #[path = "../../lib-format/src/light/reach.rs"]
 #[allow(dead_code)]
 mod reach;
+mod shared;
 mod signals;
 mod special;
 mod stack;
@@ -47,7 +49,10 @@ mod sys;
 mod table;
 mod taken;
 mod text;
+mod thread;
+mod threads;
 mod trap;
+mod turn;
 
 use core::arch::global_asm;
 
@@ -57,9 +62,9 @@ global_asm!(
     "_start:",
     "mov rdi, rsp",
     "and rsp, -16",
-    "call {main}",
+    "call {enter}",
     "ud2",
-    main = sym start::main,
+    enter = sym start::enter,
 );
 
 #[panic_handler]

@@ -6,36 +6,39 @@ use crate::hot;
 use crate::layout::MOMENT;
 use crate::log::Record;
 use crate::reach::{LINE, Reach, digest};
-use crate::signals::{Context, SIGSYS};
+use crate::signals::{Context, OURS};
 use crate::state;
 use crate::sys;
+use crate::thread;
 
 const TIMER_CREATE: u64 = 222;
 const TIMER_SETTIME: u64 = 223;
 const CLOCK_MONOTONIC: u64 = 1;
+const SIGEV_THREAD_ID: u64 = 4;
 /// How long a signal waits, in nanoseconds.
 const PATIENCE: u64 = 3_000_000;
 /// `si_code` of a timer's signal.
-pub const SI_TIMER: i32 = -2;
+const SI_TIMER: i32 = -2;
 
 struct Room(core::cell::UnsafeCell<Reach>);
 
-// SAFETY: one thread uses it, in a handler that no other one interrupts.
+// SAFETY: one thread uses it, the one that has the turn, in a handler that no other one interrupts.
 unsafe impl Sync for Room {}
 
 static ROOM: Room = Room(core::cell::UnsafeCell::new(Reach::new()));
 
 /// A signal has come, and waits: not for ever.
 pub fn wait() {
-    let state = state::get();
-    if state.timer.is_none() {
-        // `struct sigevent`: value, signal, to the process, which has one thread.
+    let me = thread::get();
+    if me.timer.is_none() {
+        // `struct sigevent`: value, signal, to the thread with this id.
         let mut event = [0u64; 8];
-        event[1] = SIGSYS as u64;
+        event[1] = OURS as u64 | SIGEV_THREAD_ID << 32;
+        event[2] = me.tid.into();
         let mut id = 0u32;
         // SAFETY: structures of the kernel's.
         let made = unsafe { sys::call3(TIMER_CREATE, CLOCK_MONOTONIC, event.as_ptr() as u64, &raw mut id as u64) };
-        state.timer = (made == 0).then_some(id);
+        me.timer = (made == 0).then_some(id);
     }
     set(PATIENCE);
 }
@@ -46,11 +49,16 @@ pub fn over() {
 }
 
 fn set(nanoseconds: u64) {
-    let Some(timer) = state::get().timer else { return };
+    let Some(timer) = thread::get().timer else { return };
     // Again and again: where it comes while a call is being served, it is too early.
     let time = [0, nanoseconds, 0, nanoseconds];
     // SAFETY: a structure of the kernel's.
     unsafe { sys::call(TIMER_SETTIME, [timer.into(), 0, time.as_ptr() as u64, 0, 0, 0]) };
+}
+
+/// Whether a signal that is ours has come from the thread's timer; its `si_code`, and the timer's number.
+pub fn is_timer(code: i32, timer: u32) -> bool {
+    code == SI_TIMER && thread::get().timer == Some(timer)
 }
 
 /// Whether the instruction at an address is a string instruction with a repeat prefix.

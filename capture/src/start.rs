@@ -11,6 +11,7 @@ use crate::state;
 use crate::streams;
 use crate::sys;
 use crate::text::{Text, fail, say};
+use crate::thread;
 use crate::trap;
 use core::arch::asm;
 use core::ffi::CStr;
@@ -33,9 +34,23 @@ fn bytes(text: u64) -> &'static [u8] {
     unsafe { CStr::from_ptr(text as *const _) }.to_bytes()
 }
 
+/// The first thread gets its slot, and goes on there.
+///
 /// # Safety
 /// `initial` is the stack as the kernel built it.
-pub unsafe extern "C" fn main(initial: *const u64) -> ! {
+pub unsafe extern "C" fn enter(initial: *const u64) -> ! {
+    let Some(thread) = thread::make(0) else { fail("there is no room for it", 0) };
+    let stack = thread.calls_end();
+    // SAFETY: a stack of this program's; the caller's promise.
+    unsafe {
+        asm!("mov rsp, {stack}", "xor ebp, ebp", "call {main}", "ud2", stack = in(reg) stack, in("rdi") initial, main = sym main,
+            options(noreturn))
+    }
+}
+
+/// # Safety
+/// `initial` is the stack as the kernel built it.
+unsafe extern "C" fn main(initial: *const u64) -> ! {
     // SAFETY: the caller's promise.
     let kernel = unsafe { Kernel::new(initial) };
     let mut own = [0; OWN];
@@ -67,6 +82,7 @@ pub unsafe extern "C" fn main(initial: *const u64) -> ! {
     if let Err(error) = log::begin(from) {
         natively(&kernel, elf, format_args!("the log has no room for it (error {})", -error));
     }
+    thread::get().tid = state.pid;
     cpuid::begin();
     state.answers.begin(bytes(answers));
     streams::begin(bytes(streams));

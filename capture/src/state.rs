@@ -1,4 +1,4 @@
-//! What this program knows of the process: one thread, so one of each.
+//! What this program knows of the process. Who has the turn uses it ([`crate::turn`]); what there is of each thread is in [`crate::thread`].
 
 use crate::answers::Answers;
 use crate::cpuid::Hidden;
@@ -6,6 +6,7 @@ use crate::files::Last;
 use crate::hot::Hot;
 use crate::layout::OUTPUT;
 use crate::log::Log;
+use crate::shared::Shared;
 use crate::signals::Signals;
 use core::cell::UnsafeCell;
 
@@ -25,8 +26,6 @@ pub struct State {
     pub own: [u8; 1024],
     /// Path of the program.
     pub elf: [u8; 4096],
-    /// The timer of signals that wait.
-    pub timer: Option<u32>,
     /// Where the program's data is.
     pub data: (u64, u64),
     /// Where in the log the process is.
@@ -37,16 +36,21 @@ pub struct State {
     pub output: u64,
     /// Whether the process is a child of `vfork`, so deep.
     pub lent: usize,
+    /// How many threads there are, where there were several.
+    pub threads: u32,
     pub signals: Signals,
     pub hot: Hot,
     pub hidden: Hidden,
     pub answers: Answers,
     pub last_file: Last,
+    pub shared: Shared,
+    /// Whether another process has asked for memory that was the program's own.
+    pub is_asked_for: bool,
 }
 
 struct Own(UnsafeCell<State>);
 
-// SAFETY: the program has one thread as long as this is used.
+// SAFETY: one thread at a time uses it: the one that has the turn.
 unsafe impl Sync for Own {}
 
 static STATE: Own = Own(UnsafeCell::new(State {
@@ -58,22 +62,24 @@ static STATE: Own = Own(UnsafeCell::new(State {
     folder: [0; 1024],
     own: [0; 1024],
     elf: [0; 4096],
-    timer: None,
     data: (0, 0),
     log: Log::new(),
     streams: [0; 256],
     output: OUTPUT,
     lent: 0,
+    threads: 1,
     signals: Signals::new(),
     hot: Hot::new(),
     hidden: Hidden::new(),
     answers: Answers::new(),
     last_file: Last::new(),
+    shared: Shared::new(),
+    is_asked_for: false,
 }));
 
 /// The process's.
 pub fn get() -> &'static mut State {
-    // SAFETY: one thread; handlers that interrupt others read and write single fields, which nobody holds a reference to.
+    // SAFETY: the turn is one thread's; handlers that interrupt it, or others, read and write single fields, which nobody holds a reference to.
     unsafe { &mut *STATE.0.get() }
 }
 

@@ -40,6 +40,7 @@ pub const GETTID: u64 = 186;
 
 pub const EINTR: i64 = 4;
 pub const EFAULT: i64 = 14;
+pub const EINVAL: i64 = 22;
 pub const ENOSYS: i64 = 38;
 
 pub const PROT_READ: u64 = 1;

@@ -14,6 +14,8 @@ use crate::moment;
 use crate::signals::{self, Context};
 use crate::state;
 use crate::sys;
+use crate::thread;
+use crate::turn;
 
 const PR_SET_TSC: u64 = 26;
 const PR_TSC_ENABLE: u64 = 1;
@@ -64,15 +66,21 @@ pub fn allow_cpuid(allowed: bool) -> bool {
     unsafe { sys::call3(sys::ARCH_PRCTL, ARCH_CPUID, u64::from(allowed), 0) == 0 }
 }
 
-/// The program's code is what it was, and it asks the processor by itself from now on.
+/// The program's code is what it was.
 pub fn leave_code() {
     hot::forget();
+    if !cpuid::traps() {
+        cpuid::show();
+    }
+}
+
+/// The thread makes its calls, and asks the processor, by itself from now on.
+pub fn leave_thread() {
     allow_tsc(true);
     if cpuid::traps() {
         allow_cpuid(true);
-    } else {
-        cpuid::show();
     }
+    dispatch(false);
 }
 
 /// All that the program does leads here from now on.
@@ -90,10 +98,12 @@ pub fn serve(context: &mut Context) {
     let state = state::get();
     let number = context.rax();
     if !state.on {
-        // A handler's return that was under way as the light part ended.
+        signals::call_without_us(context);
+        end::leave_if_over(context);
+        dispatch(false);
         return;
     }
-    if let Some(arrived) = state.signals.take_arrived() {
+    if let Some(arrived) = thread::get().signals.take_arrived() {
         // It came since the last call: before this one, which is made behind its handler.
         moment::over();
         if death::is_of(&arrived) {
@@ -104,9 +114,12 @@ pub fn serve(context: &mut Context) {
         signals::deliver(context, &arrived);
         return;
     }
+    turn::give_way_if_asked();
     hot::count(context.rip(), number);
     calls::serve(context, number);
     if state.full {
         end::because(context, "the disk is full, or the log cannot be written", false);
     }
+    end::if_asked_for(context);
+    end::leave_if_over(context);
 }

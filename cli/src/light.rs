@@ -19,7 +19,7 @@ use bugnet_replay::symbols::Kept;
 use bugnet_replay::tree::{Process, ProcessEnd};
 use indicatif::{HumanBytes, HumanCount};
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs;
 use std::io::{self, Write};
@@ -126,34 +126,44 @@ impl Captured {
         let (mut program, mut args) = programs.get(&header.from).cloned().unwrap_or_default();
         let mut end = ProcessEnd::Unknown;
         let (mut calls, mut signals, mut moments, mut failed, mut has_output) = (0, 0, 0, None, true);
-        let mut see = |record: Record<'_>| match record {
-            Record::Program(texts) => {
-                let mut texts = texts.into_iter().map(|text| String::from_utf8_lossy(text).into_owned());
-                program = texts.next().unwrap_or_default();
-                args = texts.skip(1).collect();
+        let mut threads = HashSet::from([header.process.pid.0]);
+        let mut at_moment = false;
+        let mut see = |record: Record<'_>| {
+            let is_moment = matches!(record, Record::Moment { .. });
+            moments += u64::from(at_moment && matches!(record, Record::Signal { .. } | Record::End(_)));
+            at_moment = is_moment;
+            match record {
+                Record::Program(texts) => {
+                    let mut texts = texts.into_iter().map(|text| String::from_utf8_lossy(text).into_owned());
+                    program = texts.next().unwrap_or_default();
+                    args = texts.skip(1).collect();
+                }
+                Record::Call(call) => {
+                    calls += 1;
+                    has_output &= call.has_output();
+                }
+                Record::Signal { .. } => signals += 1,
+                Record::Turn(thread) => {
+                    threads.insert(thread);
+                }
+                Record::Moment { .. } => {}
+                Record::End(ended) => {
+                    end = match ended {
+                        End::Exits(call) => ProcessEnd::Exited { status: (call.args[0] & 0xff) as i32 },
+                        End::Executes(_) => ProcessEnd::Executed,
+                        End::GoesOn(why) => ProcessEnd::Incomplete { why: String::from_utf8_lossy(why).into_owned() },
+                        End::Dies(signal) | End::DiesInCall { signal, .. } | End::Killed { signal, .. } => {
+                            signals += 1;
+                            failed = Some(match ended {
+                                End::DiesInCall { code, .. } | End::Killed { code, .. } => code == libc::SI_TKILL,
+                                _ => true,
+                            });
+                            ProcessEnd::Killed { signal: signal as i32 }
+                        }
+                    };
+                }
+                Record::Map { .. } | Record::Start { .. } | Record::File(..) | Record::Special { .. } => {}
             }
-            Record::Call(call) => {
-                calls += 1;
-                has_output &= call.has_output();
-            }
-            Record::Signal { .. } => signals += 1,
-            Record::Moment { .. } => moments += 1,
-            Record::End(ended) => {
-                end = match ended {
-                    End::Exits(call) => ProcessEnd::Exited { status: (call.args[0] & 0xff) as i32 },
-                    End::Executes(_) => ProcessEnd::Executed,
-                    End::GoesOn(why) => ProcessEnd::Incomplete { why: String::from_utf8_lossy(why).into_owned() },
-                    End::Dies(signal) | End::DiesInCall { signal, .. } | End::Killed { signal, .. } => {
-                        signals += 1;
-                        failed = Some(match ended {
-                            End::DiesInCall { code, .. } | End::Killed { code, .. } => code == libc::SI_TKILL,
-                            _ => true,
-                        });
-                        ProcessEnd::Killed { signal: signal as i32 }
-                    }
-                };
-            }
-            Record::Map { .. } | Record::Start { .. } | Record::File(..) | Record::Special { .. } => {}
         };
         if let Err(damaged) = each_record(&parts, &mut see) {
             end = ProcessEnd::Incomplete { why: damaged.to_string() };
@@ -166,7 +176,14 @@ impl Captured {
             args,
             unrecorded: None,
         };
-        let process = Process { id: header.process, info: Some(info), threads: 1, intervals: 0, instructions: 0, end };
+        let process = Process {
+            id: header.process,
+            info: Some(info),
+            threads: threads.len() as u64,
+            intervals: 0,
+            instructions: 0,
+            end,
+        };
         Ok(Self { process, calls, signals, moments, size: parts.size()?, failed, has_output, parts })
     }
 }

@@ -1,8 +1,8 @@
 //! The state of the program in a frame that the kernel has made.
 
-use super::RAISED;
-use crate::state;
+use super::OPEN;
 use crate::sys;
+use crate::thread;
 
 /// The state of the program in a frame of the kernel's (`struct ucontext`).
 pub struct Context(pub(super) *mut u64);
@@ -32,6 +32,32 @@ pub(super) const IN_USE: u64 = 512;
 pub(super) const MARK: u32 = 0x4650_5853;
 
 impl Context {
+    /// The state in a frame at an address.
+    pub fn at(frame: u64) -> Self {
+        Self(frame as *mut u64)
+    }
+
+    /// Copies it, with the state of x87 and vector registers, to where memory ends at an address; where the copy is.
+    pub fn copy(&self, end: u64) -> Option<u64> {
+        let bytes = self.fp_bytes();
+        let fp = (end - bytes) & !63;
+        let at = (fp - CONTEXT as u64) & !15;
+        // SAFETY: this program's own memory.
+        let copied = unsafe {
+            sys::copy(fp as *mut u8, self.get(FP_STATE), bytes as usize) == bytes as usize
+                && sys::copy(at as *mut u8, self.0 as u64, CONTEXT) == CONTEXT
+        };
+        Self::at(at).set(FP_STATE, fp);
+        copied.then_some(at)
+    }
+
+    /// A stack for handlers, which becomes the kernel's.
+    pub fn set_stack(&mut self, start: u64, size: u64) {
+        self.set(STACK, start);
+        self.set(STACK + 1, 0);
+        self.set(STACK + 2, size);
+    }
+
     /// A word.
     pub fn get(&self, at: usize) -> u64 {
         // SAFETY: in the structure.
@@ -71,6 +97,10 @@ impl Context {
         self.register(RSP)
     }
 
+    pub fn set_rsp(&mut self, value: u64) {
+        self.set_register(RSP, value);
+    }
+
     /// A call's arguments.
     pub fn arguments(&self) -> [u64; 6] {
         [RDI, RSI, RDX, 2, 0, 1].map(|number| self.register(number))
@@ -78,12 +108,12 @@ impl Context {
 
     /// What the kernel blocks when it returns to the program.
     pub fn set_mask(&mut self, mask: u64) {
-        self.set(MASK, mask & !RAISED);
+        self.set(MASK, mask & !OPEN);
     }
 
     /// The program's own stack for handlers becomes the kernel's.
     pub fn leave_stack(&mut self) {
-        let alt = state::get().signals.alt;
+        let alt = thread::get().signals.alt;
         self.set(STACK, alt.start);
         self.set(STACK + 1, u64::from(alt.flags));
         self.set(STACK + 2, alt.size);

@@ -4,7 +4,7 @@ use super::context::{
     CONTEXT, Context, FLAGS, FP_STATE, FRAME, GENERAL, IN_USE, MASK, MXCSR, RDI, RDX, RSI, RSP, STACK,
 };
 use super::{
-    AltStack, Arrived, NEVER_BLOCKED, NOT_DEADLY, RAISED, SA_NODEFER, SA_ONSTACK, SA_RESETHAND, SIG_DFL, SIG_IGN,
+    AltStack, Arrived, NEVER_BLOCKED, NOT_DEADLY, OURS, RAISED, SA_NODEFER, SA_ONSTACK, SA_RESETHAND, SIG_DFL, SIG_IGN,
     SIGSEGV, SS_AUTODISARM, SS_DISABLE, bit, follow_default, let_kill, on_alt_stack,
 };
 use crate::death;
@@ -13,6 +13,7 @@ use crate::log::Record;
 
 use crate::state;
 use crate::sys;
+use crate::thread;
 
 /// A signal that has come is delivered: the program goes on in its handler, with a frame as the kernel makes it.
 pub fn deliver(context: &mut Context, arrived: &Arrived) {
@@ -21,9 +22,9 @@ pub fn deliver(context: &mut Context, arrived: &Arrived) {
 
 pub(super) fn begin_handler(context: &mut Context, arrived: &Arrived, how: u64) {
     let state = state::get();
-    let signals = &mut state.signals;
+    let (all, signals) = (&mut state.signals, &mut thread::get().signals);
     let Arrived { signal, info } = arrived;
-    let action = signals.actions[*signal];
+    let action = all.actions[*signal];
     if action.handler == SIG_DFL && NOT_DEADLY & bit(*signal) == 0 {
         death::killed(context, arrived);
         return;
@@ -75,14 +76,16 @@ pub(super) fn begin_handler(context: &mut Context, arrived: &Arrived, how: u64) 
         signals.alt = AltStack { start: 0, flags: SS_DISABLE, pad: 0, size: 0 };
     }
     if action.flags & SA_RESETHAND != 0 {
-        signals.actions[*signal].handler = SIG_DFL;
-        signals.handled &= !bit(*signal);
+        all.actions[*signal].handler = SIG_DFL;
+        all.handled &= !bit(*signal);
         if RAISED & bit(*signal) == 0 {
-            let_kill(*signal);
+            if *signal != OURS {
+                let_kill(*signal);
+            }
             follow_default(*signal, 0);
         }
     }
-    context.set_mask(state.signals.mask);
+    context.set_mask(signals.mask);
     context.set_register(RDI, *signal as u64);
     context.set_register(RSI, frame + 8 + CONTEXT as u64);
     context.set_register(RDX, frame + 8);
@@ -133,7 +136,7 @@ pub fn give_back(context: &mut Context) {
         // SAFETY: the kernel's own frame, which is as large as the one that was made from it.
         unsafe { sys::copy(own_fp as *mut u8, fp, bytes as usize) };
     }
-    let signals = &mut state::get().signals;
+    let signals = &mut thread::get().signals;
     signals.mask = words[MASK] & !NEVER_BLOCKED;
     context.set_mask(signals.mask);
     let alt = AltStack { start: words[STACK], flags: words[STACK + 1] as u32, pad: 0, size: words[STACK + 2] };

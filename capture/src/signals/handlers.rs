@@ -2,10 +2,9 @@
 
 use super::context::{Context, MASK};
 use super::frames::begin_handler;
-use super::{
-    Arrived, RAISED, SIG_DFL, SIG_IGN, SIGBUS, SIGILL, SIGSEGV, SIGSYS, SYS_USER_DISPATCH, X86_64, bit, is_handling,
-};
+use super::{Arrived, OPEN, OURS, RAISED, SIG_DFL, SIG_IGN, SIGBUS, SIGILL, SIGSEGV, SYS_USER_DISPATCH, X86_64, bit};
 use crate::death;
+use crate::end;
 use crate::fork;
 use crate::hot;
 use crate::layout::{AT_MOMENT, BY_FAULT};
@@ -14,18 +13,16 @@ use crate::moment;
 use crate::special;
 use crate::state;
 use crate::sys;
+use crate::thread;
 use crate::trap;
+use crate::turn;
 
 /// The kernel's signal in the place of a call.
 pub(super) unsafe extern "C" fn on_call(signal: i32, info: *const u8, context: *mut u64) {
     // SAFETY: `siginfo_t` has the code there, and which processor's call it was.
     let (code, processor) = unsafe { (info.add(8).cast::<i32>().read(), info.add(28).cast::<u32>().read()) };
     if code == SYS_USER_DISPATCH && processor != X86_64 {
-        crate::end::because(
-            &mut Context(context),
-            "the program makes a system call as 32-bit programs do (int 0x80)",
-            true,
-        );
+        end::because(&mut Context(context), "the program makes a system call as 32-bit programs do (int 0x80)", true);
     } else if code == SYS_USER_DISPATCH {
         trap::serve(&mut Context(context));
     } else {
@@ -44,24 +41,37 @@ pub(super) unsafe extern "C" fn on_signal(signal: i32, info: *const u8, context:
         (info.add(8).cast::<i32>().read(), info.add(16).cast::<u64>().read(), info.cast::<[u8; 128]>().read())
     };
     let rip = context.rip();
+    let (by_timer, asks) =
+        if signal == OURS { (moment::is_timer(code, address as u32), code == turn::SI_ASKS) } else { (false, false) };
+    if signal == OURS && code > 0 {
+        state.is_asked_for = true;
+        if !trap::own().contains(&rip) && !hot::is_stub(rip) {
+            end::if_asked_for(&mut context);
+        }
+        return;
+    }
+    if signal == OURS && !by_timer && !asks && !thread::get().signals.takes(info) {
+        return;
+    }
     let raised = RAISED & bit(signal) != 0 && code > 0;
-    if !raised && state.lent > 0 && state.signals.deadly & bit(signal) != 0 {
+    if !raised && !by_timer && !asks && state.lent > 0 && state.signals.deadly & bit(signal) != 0 {
         // The log goes on with the parent.
         death::at_once(signal);
         return;
     }
+    let own = &mut thread::get().signals;
     if trap::own().contains(&rip) || hot::is_stub(rip) {
         if raised {
             in_own(&mut context, signal, address);
             return;
         }
-        if signal == SIGSYS && code == moment::SI_TIMER {
+        if by_timer || asks {
             // A call is being served, at whose end the signal is delivered; or the timer comes again.
             return;
         }
         // A call waits; or is being served, while only deadly ones can come, or from a site that jumps.
-        state.signals.arrive(signal, info);
-        if state.signals.deadly & bit(signal) != 0 || !is_handling(context.rsp()) {
+        own.arrive(signal, info);
+        if state.signals.deadly & bit(signal) != 0 || !thread::get().is_handling(context.rsp()) {
             moment::wait();
         }
         let (not_made, given_up) = sys::waiting();
@@ -69,7 +79,7 @@ pub(super) unsafe extern "C" fn on_signal(signal: i32, info: *const u8, context:
             context.set_rip(given_up);
         }
         // The others wait until this one is delivered.
-        context.set(MASK, !RAISED);
+        context.set(MASK, !OPEN);
         return;
     }
     if raised {
@@ -77,7 +87,7 @@ pub(super) unsafe extern "C" fn on_signal(signal: i32, info: *const u8, context:
             return;
         }
         let action = state.signals.actions[signal];
-        let blocked = state.signals.mask & bit(signal) != 0;
+        let blocked = own.mask & bit(signal) != 0;
         if action.handler == SIG_DFL || action.handler == SIG_IGN || blocked {
             death::raised(signal);
         } else {
@@ -85,12 +95,22 @@ pub(super) unsafe extern "C" fn on_signal(signal: i32, info: *const u8, context:
         }
         return;
     }
-    if signal == SIGSYS && code == moment::SI_TIMER {
+    if asks {
+        turn::is_asked(&context);
+        if own.has_come() {
+            // It came while others had the turn.
+            context.set(MASK, !OPEN);
+            moment::wait();
+        }
+        end::leave_if_over(&mut context);
+        return;
+    }
+    if by_timer {
         if moment::is_repeated(rip) {
             // Where in its rounds the instruction is, no position says. The timer comes again.
             return;
         }
-        if let Some(arrived) = state.signals.take_arrived() {
+        if let Some(arrived) = own.take_arrived() {
             moment::over();
             moment::note(&context);
             begin_handler(&mut context, &arrived, AT_MOMENT);
@@ -98,8 +118,8 @@ pub(super) unsafe extern "C" fn on_signal(signal: i32, info: *const u8, context:
         return;
     }
     // Between two calls: it is delivered at the next, or soon.
-    state.signals.arrive(signal, info);
-    context.set(MASK, !RAISED);
+    own.arrive(signal, info);
+    context.set(MASK, !OPEN);
     moment::wait();
 }
 

@@ -1,7 +1,7 @@
 //! Signals: all handlers are this program's. What the program asks for is answered; a signal for which it has a handler is delivered at the end of
 //! a call, with a frame as the kernel makes it.
 //!
-//! While the program runs, the kernel blocks what the program blocks, but for signals that instructions raise, and SIGSYS. While a call is served, it blocks
+//! While the program runs, the kernel blocks what the program blocks, but for signals that instructions raise, SIGSYS, and ours. While a call is served, it blocks
 //! what has a handler, too, but for the time in which the call waits.
 
 mod context;
@@ -11,6 +11,7 @@ mod handlers;
 use crate::calls;
 use crate::state;
 use crate::sys;
+use crate::thread;
 use core::arch::global_asm;
 use handlers::{on_call, on_signal};
 
@@ -32,8 +33,17 @@ pub const fn bit(signal: usize) -> u64 {
     1 << (signal - 1)
 }
 
-/// Signals that instructions raise, and the one of calls: the kernel never blocks them.
+/// Signals that instructions raise, and the one of calls.
 pub const RAISED: u64 = bit(SIGILL) | bit(SIGTRAP) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGSEGV) | bit(SIGSYS);
+/// The signal by which this program interrupts a thread: no processor, terminal or kernel sends it (SIGSTKFLT). It is not the one of calls: while that waits to be
+/// delivered, the kernel drops another one, and with it the call.
+pub const OURS: usize = 16;
+/// What the kernel never blocks while the program runs.
+pub const OPEN: u64 = RAISED | bit(OURS);
+/// What the kernel blocks while a call is served, of which these are to be blocked: ours, too, which then interrupts no call.
+pub const fn served(blocked: u64) -> u64 {
+    blocked & !RAISED | bit(OURS)
+}
 const NEVER_BLOCKED: u64 = bit(SIGKILL) | bit(SIGSTOP);
 /// What does not kill by default: SIGCHLD, SIGCONT, what stops, SIGURG, SIGWINCH; and what nobody can catch.
 const NOT_DEADLY: u64 =
@@ -92,36 +102,19 @@ impl Arrived {
     }
 }
 
-/// What the program has asked for, and what has come.
+/// What the program has asked for.
 #[derive(Clone, Copy)]
 pub struct Signals {
     actions: [Action; SIGNALS],
-    /// What the program blocks.
-    pub mask: u64,
-    /// What it blocked before a call that waits with another mask.
-    pub suspended: Option<u64>,
-    alt: AltStack,
     /// Signals with handlers of the program's.
     pub handled: u64,
     /// Those that kill it, as it has asked for nothing else: our handler tells the log where they did.
     pub deadly: u64,
-    arrived: Arrived,
-    /// Whether one has.
-    pub come: u8,
 }
 
 impl Signals {
     pub const fn new() -> Self {
-        Self {
-            actions: [Action { handler: 0, flags: 0, restorer: 0, mask: 0 }; SIGNALS],
-            mask: 0,
-            suspended: None,
-            alt: AltStack { start: 0, flags: SS_DISABLE, pad: 0, size: 0 },
-            handled: 0,
-            deadly: 0,
-            arrived: Arrived { signal: 0, info: [0; 128] },
-            come: 0,
-        }
+        Self { actions: [Action { handler: 0, flags: 0, restorer: 0, mask: 0 }; SIGNALS], handled: 0, deadly: 0 }
     }
 
     /// No signal has a handler any more.
@@ -131,6 +124,43 @@ impl Signals {
         }
         self.handled = 0;
         begin_again();
+    }
+}
+
+/// What one of its threads has asked for, and what has come to it.
+#[derive(Clone, Copy)]
+pub struct Own {
+    /// What it blocks.
+    pub mask: u64,
+    /// What it blocked before a call that waits with another mask.
+    pub suspended: Option<u64>,
+    alt: AltStack,
+    arrived: Arrived,
+    /// Whether a signal has come.
+    pub come: u8,
+    /// The signal that is ours, which somebody else has sent, while the program blocks it.
+    held: Option<[u8; 128]>,
+}
+
+impl Own {
+    pub const fn new() -> Self {
+        Self {
+            mask: 0,
+            suspended: None,
+            alt: AltStack { start: 0, flags: SS_DISABLE, pad: 0, size: 0 },
+            arrived: Arrived { signal: 0, info: [0; 128] },
+            come: 0,
+            held: None,
+        }
+    }
+
+    /// Ours has come, and is meant for the program: whether it is to be delivered.
+    fn takes(&mut self, info: [u8; 128]) -> bool {
+        let is_blocked = self.mask & bit(OURS) != 0;
+        if is_blocked {
+            self.held = Some(info);
+        }
+        !is_blocked && state::get().signals.actions[OURS].handler != SIG_IGN
     }
 
     /// Whether one has come.
@@ -162,27 +192,13 @@ impl Signals {
 
     /// A signal has come. Of several, a deadly one counts: the kernel delivers no other one behind it.
     fn arrive(&mut self, signal: usize, info: [u8; 128]) {
-        let is_last = self.come != 0 && self.deadly & bit(self.arrived.signal) != 0;
+        let is_last = self.come != 0 && state::get().signals.deadly & bit(self.arrived.signal) != 0;
         if !is_last {
             self.arrived = Arrived { signal, info };
             // SAFETY: a field, which the code that was interrupted reads.
             unsafe { (&raw mut self.come).write_volatile(1) };
         }
     }
-}
-
-const HANDLER_STACK: usize = 128 << 10;
-
-/// Where handlers run: the kernel's frames, with all registers that there are, and what they call.
-#[repr(align(64))]
-#[expect(dead_code, reason = "the kernel and what it calls use it")]
-struct HandlerStack([u8; HANDLER_STACK]);
-static mut HANDLERS: HandlerStack = HandlerStack([0; HANDLER_STACK]);
-
-/// Whether a stack pointer is on the stack of handlers: a trapped call is being served, at whose end a signal is delivered.
-fn is_handling(rsp: u64) -> bool {
-    let start = &raw const HANDLERS as u64;
-    (start..=start + HANDLER_STACK as u64).contains(&rsp)
 }
 
 global_asm!(".globl bugnet_restore", "bugnet_restore:", "mov eax, 15", "syscall", "ud2",);
@@ -199,7 +215,7 @@ fn kernel_action(signal: usize, action: &Action, old: u64) -> i64 {
 /// Our handler of a signal, with what the kernel itself has to know of the program's flags.
 fn own_action(signal: usize, flags: u64) -> Action {
     let handler = if signal == SIGSYS { on_call as *const () as u64 } else { on_signal as *const () as u64 };
-    let mask = if signal == SIGSYS { state::get().signals.handled & !RAISED } else { !RAISED };
+    let mask = if signal == SIGSYS { served(state::get().signals.handled) } else { !RAISED };
     let flags = flags & SA_OF_CHILDREN | SA_SIGINFO | SA_ONSTACK | SA_RESTORER | SA_NODEFER;
     Action { handler, flags, restorer: bugnet_restore as *const () as u64, mask }
 }
@@ -212,16 +228,10 @@ fn renew_dispatch() {
 /// Takes over what the process has inherited, and installs our handlers.
 pub fn begin() {
     let state = state::get();
-    let (ours, size) = (&raw const HANDLERS as u64, HANDLER_STACK as u64);
-    let stack = AltStack { start: ours, flags: 0, pad: 0, size };
-    let (all, mut mask) = (u64::MAX, 0u64);
+    use_stack();
     // What comes meanwhile waits: one that is ignored has our handler for a moment.
-    // SAFETY: a stack of this program's; a set; structures for the kernel to write.
-    unsafe {
-        sys::call3(sys::SIGALTSTACK, &raw const stack as u64, 0, 0);
-        sys::call(sys::RT_SIGPROCMASK, [2, &raw const all as u64, &raw mut mask as u64, 8, 0, 0]);
-    }
-    state.signals.mask = mask & !bit(SIGSYS);
+    let mask = block(u64::MAX);
+    thread::get().signals.mask = mask & !bit(SIGSYS);
     for signal in 1..SIGNALS {
         let mut old = Action { handler: 0, flags: 0, restorer: 0, mask: 0 };
         // What executes a program leaves no handler: most signals are not ignored, and get ours at once.
@@ -230,7 +240,7 @@ pub fn begin() {
             state.signals.actions[signal] = old;
             if RAISED & bit(signal) == 0 && old.handler == SIG_DFL {
                 state.signals.deadly |= bit(signal);
-            } else if RAISED & bit(signal) == 0 {
+            } else if OPEN & bit(signal) == 0 {
                 kernel_action(signal, &old, 0);
             }
         } else {
@@ -239,17 +249,32 @@ pub fn begin() {
             state.signals.actions[signal] = old;
         }
     }
-    let open = mask & !RAISED;
-    // SAFETY: a set.
-    unsafe { sys::call(sys::RT_SIGPROCMASK, [2, &raw const open as u64, 0, 8, 0, 0]) };
+    block(mask & !OPEN);
+}
+
+/// The thread's handlers run on its slot's stack from here on.
+pub fn use_stack() {
+    let (start, size) = thread::get().handlers();
+    let stack = AltStack { start, flags: 0, pad: 0, size };
+    // SAFETY: a stack of this program's.
+    unsafe { sys::call3(sys::SIGALTSTACK, &raw const stack as u64, 0, 0) };
+}
+
+/// The kernel blocks these signals from here on; what it blocked before.
+pub fn block(set: u64) -> u64 {
+    let mut before = 0u64;
+    // SAFETY: sets.
+    unsafe { sys::call(sys::RT_SIGPROCMASK, [2, &raw const set as u64, &raw mut before as u64, 8, 0, 0]) };
+    before
 }
 
 /// A fork begins without handlers of its parent's, also without ours.
 fn begin_again() {
     for signal in 1..SIGNALS {
-        if RAISED & bit(signal) != 0 {
+        if OPEN & bit(signal) != 0 {
             kernel_action(signal, &own_action(signal, 0), 0);
-        } else {
+        }
+        if RAISED & bit(signal) == 0 {
             follow_default(signal, 0);
         }
     }
@@ -280,17 +305,28 @@ pub fn hide_handlers(hidden: bool) {
             kernel_action(signal, &own_action(signal, actions[signal].flags), 0);
         }
     }
+    if actions[OURS].handler == SIG_IGN {
+        kernel_action(OURS, &if hidden { actions[OURS] } else { own_action(OURS, 0) }, 0);
+    }
 }
 
-/// The program's handlers, masks and stack become the kernel's: the light part is over.
-pub fn leave(context: &mut Context) {
+/// The program's handlers become the kernel's: the light part is over. `is_used`: other threads' calls still lead to us.
+pub fn leave(is_used: bool) {
     let signals = &state::get().signals;
     for signal in 1..SIGNALS {
-        if (RAISED | signals.handled | signals.deadly) & bit(signal) != 0 {
+        // The one of calls stays ours as long as other threads have not left.
+        if signal == SIGSYS && is_used {
+            continue;
+        }
+        if (OPEN | signals.handled | signals.deadly) & bit(signal) != 0 {
             kernel_action(signal, &signals.actions[signal], 0);
         }
     }
-    context.set(context::MASK, signals.mask);
+}
+
+/// The thread's mask and stack become the kernel's.
+pub fn leave_thread(context: &mut Context) {
+    context.set(context::MASK, thread::get().signals.mask);
     context.leave_stack();
 }
 
@@ -318,7 +354,9 @@ pub fn action(number: usize, new: u64, old: u64, size: u64) -> i64 {
         signals.handled = signals.handled & !bit(number) | if handled { bit(number) } else { 0 };
         if RAISED & bit(number) == 0 {
             let given = if handled { own_action(number, wanted.flags) } else { Action { mask: 0, ..wanted } };
-            kernel_action(number, &given, 0);
+            if number != OURS {
+                kernel_action(number, &given, 0);
+            }
             follow_default(number, wanted.flags);
             renew_dispatch();
         }
@@ -334,7 +372,7 @@ pub fn action(number: usize, new: u64, old: u64, size: u64) -> i64 {
 
 /// `rt_sigprocmask`.
 pub fn mask(context: &mut Context, how: u64, new: u64, old: u64, size: u64) -> i64 {
-    let signals = &mut state::get().signals;
+    let signals = &mut thread::get().signals;
     if size != 8 {
         return -22;
     }
@@ -349,7 +387,7 @@ pub fn mask(context: &mut Context, how: u64, new: u64, old: u64, size: u64) -> i
             _ => return -22,
         };
         context.set_mask(signals.mask);
-        if before & !signals.mask & signals.handled != 0 {
+        if before & !signals.mask & (state::get().signals.handled | bit(OURS)) != 0 {
             let_in();
         }
     }
@@ -363,7 +401,7 @@ fn on_alt_stack(alt: &AltStack, rsp: u64) -> bool {
 
 /// `sigaltstack`.
 pub fn alt_stack(rsp: u64, new: u64, old: u64) -> i64 {
-    let signals = &mut state::get().signals;
+    let signals = &mut thread::get().signals;
     let before = signals.alt;
     let on = on_alt_stack(&before, rsp);
     let wanted = match (new != 0).then(|| sys::read::<24>(new)) {
@@ -406,45 +444,45 @@ pub fn pending(set: u64, size: u64) -> i64 {
     let mut found = 0u64;
     // SAFETY: room for a set.
     let result = unsafe { sys::call3(127, &raw mut found as u64, size, 0) };
-    found &= state::get().signals.mask;
+    found &= thread::get().signals.mask;
     if result == 0 && !sys::write(set, &found.to_le_bytes()[..size as usize]) { -sys::EFAULT } else { result }
 }
 
 /// What waits in the kernel, and is not blocked by the program, comes now, and is delivered at the end of the call that is being served.
 pub fn let_in() {
-    let signals = &state::get().signals;
-    if signals.handled & !signals.mask == 0 {
-        return;
+    let own = &mut thread::get().signals;
+    if let Some(info) = own.held.take()
+        && own.takes(info)
+    {
+        own.arrive(OURS, info);
     }
-    let (open, closed) = (signals.mask & !RAISED, (signals.mask | signals.handled) & !RAISED);
-    // SAFETY: sets.
-    unsafe {
-        sys::call(sys::RT_SIGPROCMASK, [2, &raw const open as u64, 0, 8, 0, 0]);
-        sys::call(sys::RT_SIGPROCMASK, [2, &raw const closed as u64, 0, 8, 0, 0]);
+    let (mask, handled) = (thread::get().signals.mask, state::get().signals.handled);
+    if handled & !mask != 0 {
+        block(served(mask));
+        block(served(mask | handled));
     }
 }
 
 /// Makes a call that may wait, with what the program blocks blocked meanwhile.
 pub fn waiting(number: u64, args: &[u64; 6]) -> i64 {
-    let signals = &state::get().signals;
-    if signals.handled & !signals.mask == 0 {
-        // Deadly ones may come at any time.
-        // SAFETY: the program's own call.
-        return unsafe { sys::wait(number, args, &raw const signals.come) };
+    let (signals, handled) = (&thread::get().signals, state::get().signals.handled);
+    let mask = signals.mask;
+    // Deadly ones may come at any time.
+    let opens = handled & !mask != 0;
+    if opens {
+        block(served(mask));
     }
-    let (open, closed) = (signals.mask & !RAISED, (signals.mask | signals.handled) & !RAISED);
-    // SAFETY: sets; and the program's own call.
-    unsafe {
-        sys::call(sys::RT_SIGPROCMASK, [2, &raw const open as u64, 0, 8, 0, 0]);
-        let result = sys::wait(number, args, &raw const signals.come);
-        sys::call(sys::RT_SIGPROCMASK, [2, &raw const closed as u64, 0, 8, 0, 0]);
-        result
+    // SAFETY: the program's own call.
+    let result = unsafe { sys::wait(number, args, &raw const signals.come) };
+    if opens {
+        block(served(mask | state::get().signals.handled));
     }
+    result
 }
 
 /// Makes a call that waits with a mask of its own, which is at the address in an argument.
 pub fn suspended(number: u64, args: &[u64; 6], argument: usize, mask: u64) -> i64 {
-    let kept = mask & !RAISED;
+    let kept = served(mask);
     let mut given = *args;
     given[argument] = &raw const kept as u64;
     suspended_in(number, &given, mask)
@@ -452,7 +490,7 @@ pub fn suspended(number: u64, args: &[u64; 6], argument: usize, mask: u64) -> i6
 
 /// The same, where the arguments lead to a set of this program's already.
 pub fn suspended_in(number: u64, given: &[u64; 6], mask: u64) -> i64 {
-    let signals = &mut state::get().signals;
+    let signals = &mut thread::get().signals;
     // SAFETY: the program's own call, with a set of this program's in the place of the program's.
     let result = unsafe { sys::wait(number, given, &raw const signals.come) };
     // SAFETY: a field.
@@ -465,10 +503,10 @@ pub fn suspended_in(number: u64, given: &[u64; 6], mask: u64) -> i64 {
 
 /// Whether a call that a signal has interrupted is made again behind its handler.
 pub fn restarts(number: u64) -> bool {
-    let signals = &state::get().signals;
     // Those that never are: waits with a time of their own, or for a signal.
     const NEVER: [u64; 16] = [7, 23, 34, 35, 65, 69, 70, 128, 130, 208, 220, 230, 232, 270, 271, 281];
-    signals.actions[signals.arrived.signal].flags & SA_RESTART != 0 && !NEVER.contains(&number)
+    state::get().signals.actions[thread::get().signals.arrived.signal].flags & SA_RESTART != 0
+        && !NEVER.contains(&number)
 }
 
 /// The light part ends at a call that is being served, which is then made without us.

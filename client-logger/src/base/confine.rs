@@ -1,14 +1,17 @@
 //! Confines an expansion: it executes code of a light log, which is input from a stranger. It writes in the folder of the log that it makes, and nowhere else; it
 //! starts, connects and sends nothing, and reaches no other process.
 
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
+};
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::io::Error;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// System calls that DynamoRIO and the logger need from then on.
-const ALLOWED: [i64; 67] = [
+const ALLOWED: [i64; 68] = [
     libc::SYS_read,
     libc::SYS_write,
     libc::SYS_open,
@@ -66,6 +69,7 @@ const ALLOWED: [i64; 67] = [
     libc::SYS_clock_nanosleep,
     libc::SYS_exit_group,
     libc::SYS_tgkill,
+    libc::SYS_rt_tgsigqueueinfo,
     libc::SYS_openat,
     libc::SYS_mkdirat,
     libc::SYS_newfstatat,
@@ -109,8 +113,25 @@ fn allow(ruleset: i64, path: &Path, rights: u64) -> Result<(), String> {
     if added < 0 { Err(wrong()) } else { Ok(()) }
 }
 
+/// What a `clone` has among its flags that makes a thread, and nothing else: all of these, and none of the others.
+const THREAD: u64 = (libc::CLONE_THREAD | libc::CLONE_VM | libc::CLONE_SIGHAND) as u64;
+const NO_THREAD: u64 = (libc::CLONE_VFORK
+    | libc::CLONE_PTRACE
+    | libc::CLONE_PARENT
+    | libc::CLONE_IO
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET) as u32 as u64;
+
 fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
-    let rules = ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
+    let is_thread = SeccompCmpOp::MaskedEq(THREAD | NO_THREAD);
+    let is_thread = SeccompCondition::new(0, SeccompCmpArgLen::Qword, is_thread, THREAD)?;
+    rules.insert(libc::SYS_clone, vec![SeccompRule::new(vec![is_thread])?]);
     let refuse = SeccompAction::Errno(libc::EPERM as u32);
     SeccompFilter::new(rules, refuse, SeccompAction::Allow, TargetArch::x86_64)?.try_into()
 }

@@ -7,15 +7,17 @@ use crate::base::choices::{self, Choice, Seen};
 use crate::base::descriptors::{How, OwnFile};
 use crate::base::lock::{Mutex, MutexGuard};
 use crate::base::process::OfProcess;
+use crate::base::waiting::SLEEP;
 use bugnet_dr::fragments;
 use bugnet_format::light::{self, Call, End, FileKey, Header, LIGHT_FILES, LIGHT_FOLDER, Piece, Record};
 use bugnet_format::regs::RegisterFile;
+use bugnet_handover::futex;
 use hashbrown::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 static EXPANDS: AtomicBool = AtomicBool::new(false);
 /// The program's first instruction, as long as it is to come.
@@ -30,6 +32,15 @@ static IS_OVER: AtomicBool = AtomicBool::new(false);
 static IS_NEW: AtomicBool = AtomicBool::new(false);
 /// Whether something is to happen to the thread before the next block.
 static DUE: AtomicBool = AtomicBool::new(false);
+
+/// The thread whose records are next, by its id in the log.
+static TURN: AtomicU32 = AtomicU32::new(0);
+/// Where threads sleep that wait for their turn, by their ids; each changes when one of them gets it.
+static DOORS: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
+/// Whether a thread is about to fork.
+static FORKS: AtomicBool = AtomicBool::new(false);
+/// The id of a thread that a call makes, until it has begun; 0 where none does.
+static BIRTH: AtomicU32 = AtomicU32::new(0);
 
 static LIGHT: OfProcess<Mutex<Light>> = OfProcess::none();
 
@@ -69,8 +80,10 @@ pub enum Next<'a> {
         /// What is put on its stack.
         frame: Piece<'a>,
     },
-    /// The moment at which the next signal is delivered: what is looked for, [`Light::sought`].
+    /// The moment at which the next signal is delivered, or the turn passes on: what is looked for, [`Light::sought`].
     Moment,
+    /// Another thread goes on.
+    Turn,
     /// The log's end.
     End(End<'a>),
     /// Nothing: the process was killed.
@@ -116,6 +129,69 @@ pub struct Light {
     regions: Vec<Range<u64>>,
     /// The program and its interpreter, where they lie.
     pub modules: Vec<(String, Range<u64>)>,
+}
+
+fn door(tid: u32) -> &'static AtomicU32 {
+    &DOORS[tid as usize % DOORS.len()]
+}
+
+/// The thread with this id goes on.
+fn give_turn(tid: u32) {
+    TURN.store(tid, Ordering::SeqCst);
+    door(tid).fetch_add(1, Ordering::SeqCst);
+    futex::wake(door(tid), i32::MAX);
+}
+
+/// Whether the thread with this id may go on.
+pub fn has_turn(tid: u32) -> bool {
+    TURN.load(Ordering::SeqCst) == tid
+}
+
+/// Sleeps a while, or until it may.
+pub fn sleep_until_turn(tid: u32) {
+    if let Some((door, seen)) = closed_door(tid) {
+        futex::wait(door, seen, Some(SLEEP));
+    }
+}
+
+/// Where the thread with this id is to wait, and what that has until then; none if it may go on.
+pub fn closed_door(tid: u32) -> Option<(&'static AtomicU32, u32)> {
+    let seen = door(tid).load(Ordering::SeqCst);
+    (!has_turn(tid)).then(|| (door(tid), seen))
+}
+
+/// A thread forks, or has done so: DynamoRIO waits until all others are where it knows them.
+pub fn set_forks(forks: bool) {
+    FORKS.store(forks, Ordering::SeqCst);
+}
+
+/// Whether a thread is about to fork.
+pub fn forks() -> bool {
+    FORKS.load(Ordering::SeqCst)
+}
+
+/// The general purpose registers with which the thread begins that is being made.
+static NEWBORN: Mutex<[u64; 16]> = Mutex::new([0; 16]);
+
+/// The call that is about to be made makes a thread with this id, which begins with these registers.
+pub fn announce_birth(tid: u32, registers: [u64; 16]) {
+    *NEWBORN.lock() = registers;
+    BIRTH.store(tid, Ordering::SeqCst);
+}
+
+/// What the thread begins with that was made last, and has just begun.
+pub fn newborn() -> [u64; 16] {
+    *NEWBORN.lock()
+}
+
+/// The id of the thread that begins.
+pub fn take_birth() -> Option<u32> {
+    Some(BIRTH.swap(0, Ordering::SeqCst)).filter(|tid| *tid != 0)
+}
+
+/// Whether the thread that was announced has begun.
+pub fn is_born() -> bool {
+    BIRTH.load(Ordering::SeqCst) == 0
 }
 
 /// Whether a light log is expanded.
@@ -195,6 +271,13 @@ pub fn leaves_for_moment() -> bool {
     IS_NEW.swap(false, Ordering::Relaxed)
 }
 
+/// Blocks at the next moment's address are built anew.
+pub fn flush_moment() {
+    if let Some(at) = moment() {
+        fragments::flush_later(at, 1);
+    }
+}
+
 /// The moment is over.
 pub fn moment_over() {
     let at = MOMENT.swap(0, Ordering::Relaxed);
@@ -213,6 +296,7 @@ pub fn is_due() -> bool {
 pub fn start(path: &Path) -> Result<(), String> {
     let light = Light::open(path)?;
     FIRST.store(light.first()?, Ordering::Relaxed);
+    TURN.store(light.header.process.pid.0, Ordering::SeqCst);
     LIGHT.set(Mutex::new(light));
     EXPANDS.store(true, Ordering::Relaxed);
     Ok(())
@@ -246,6 +330,14 @@ impl Drop for Places {
 
 const PAGE: usize = 4096;
 
+/// Whether a signal is delivered behind the call that is next.
+pub fn is_signal_next() -> bool {
+    let Some(light) = of_process() else { return false };
+    let behind = light::record(light.bytes, light.at).ok().flatten();
+    let next = behind.and_then(|(_, at)| light::record(light.bytes, at).ok().flatten());
+    matches!(next, Some((Record::Signal { .. } | Record::End(End::Killed { .. } | End::DiesInCall { .. }), _)))
+}
+
 /// A forked child goes on with its own light log; `false` where there is none.
 pub fn forked() -> bool {
     let Some(parent) = of_process() else { return true };
@@ -253,7 +345,9 @@ pub fn forked() -> bool {
     drop(parent);
     let Some(mut child) = child else { return false };
     child.heap = lent;
+    TURN.store(child.header.process.pid.0, Ordering::SeqCst);
     IS_OVER.store(false, Ordering::Relaxed);
+    set_forks(false);
     LIGHT.set(Mutex::new(child));
     true
 }
@@ -393,6 +487,7 @@ impl Light {
                     return Ok(Next::Signal { number, raised, registers, frame });
                 }
                 Record::Moment { .. } => return Ok(Next::Moment),
+                Record::Turn(_) => return Ok(Next::Turn),
                 Record::End(end) => return Ok(Next::End(end)),
                 Record::Program(_) | Record::Map { .. } | Record::Start { .. } => {
                     return Err(format!("{}: the program begins twice", self.path.display()));
@@ -403,12 +498,19 @@ impl Light {
 
     /// Goes on behind what [`Self::next`] has shown.
     pub fn pass(&mut self) -> Result<(), String> {
+        let mut turn = None;
         while let Some(record) = self.take()? {
+            if let Record::Turn(tid) = record {
+                turn = Some(tid);
+            }
             if !matches!(record, Record::File(..)) {
                 break;
             }
         }
         self.arm();
+        if let Some(tid) = turn {
+            give_turn(tid);
+        }
         Ok(())
     }
 

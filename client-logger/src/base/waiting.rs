@@ -11,6 +11,22 @@ const YIELDS: u32 = 100;
 /// So long it then sleeps at a time, and asks whether there is any use in waiting.
 pub const SLEEP: Duration = Duration::from_millis(10);
 
+/// Waits for something that is far away, which `test` finds, and sleeps a while where it does not: without any lock, as in [`until`].
+pub fn asleep<T>(context: *mut c_void, mut test: impl FnMut() -> Option<T>) -> T {
+    let suspendable = |yes: bool| {
+        // SAFETY: as in `until`.
+        unsafe { dr_thread::let_suspend(context, yes) };
+    };
+    suspendable(true);
+    let found = loop {
+        if let Some(found) = test() {
+            break found;
+        }
+    };
+    suspendable(false);
+    found
+}
+
 /// Waits for something, which `test` finds without any lock but those of the directory, nor memory that is allocated, and so does
 /// `sleep`, which waits a while: DynamoRIO may suspend the thread meanwhile. It does not while `rarely` is asked, which is done
 /// after some milliseconds, again and again, and may do both.

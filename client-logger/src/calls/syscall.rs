@@ -268,9 +268,13 @@ fn before_recorded(thread: &mut Thread, call: &Call, regs: Box<RegisterFile>) ->
 
 /// Before a call that makes a thread; `stack`: the calling thread's stack pointer.
 fn create_thread(thread: &mut Thread, call: &Call, stack: u64, position: u64) {
+    prepare_thread(thread, child_stack(call.number, &call.args).unwrap_or(stack), position);
+}
+
+/// The same; the new thread begins with this stack pointer.
+fn prepare_thread(thread: &mut Thread, stack: u64, position: u64) {
     thread.share();
     flush::become_threaded();
-    let stack = child_stack(call.number, &call.args).unwrap_or(stack);
     placement::make_room_for_child(Some(stack));
     thread.create(stack, position);
 }
@@ -403,7 +407,7 @@ fn answer(
     if gs != before.gs_base {
         updates.values.push((register_number::GS_BASE, gs));
     }
-    let (position, stream, order) = (thread.counted() - 1, OutputStream::None, 0);
+    let (position, stream, order) = (thread.counted() - 1, OutputStream::None, order::answered());
     let number = number as u64;
     thread.record(position, |delta| Record::Syscall { delta, number, result, args, stream, order, updates });
 }

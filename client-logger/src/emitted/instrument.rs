@@ -93,7 +93,7 @@ pub unsafe fn rewrite(
     let len = |instrs: &[Instr]| instrs.last().map_or(0, |last| last.pc() + last.len(&block) - instrs[0].pc());
     let changes = may_change(instrs[0].pc(), len(&instrs));
     let instrs = if changes { end_at_store(&block, instrs) } else { instrs };
-    let instrs = end_at_moment(&block, instrs);
+    let instrs = if light::expands() { end_as_kept(&block, instrs) } else { instrs };
     let (flags, code) = if changes {
         // DynamoRIO cannot translate from code that has changed.
         (EMIT_TRANSLATIONS, code_of(instrs[0].pc(), len(&instrs)))
@@ -158,10 +158,11 @@ fn end_at_store(block: &Block, instrs: Instrs) -> Instrs {
     instrs[..len].into()
 }
 
-/// Where a moment of a light log is looked for, a block begins.
-fn end_at_moment(block: &Block, instrs: Instrs) -> Instrs {
-    let Some(at) = light::moment() else { return instrs };
-    let len = instrs.iter().skip(1).position(|instr| instr.pc() == at).map_or(instrs.len(), |at| at + 1);
+/// Where a moment of a light log is looked for, a block begins; and behind each instruction with which that goes on, since a moment may be next then.
+fn end_as_kept(block: &Block, instrs: Instrs) -> Instrs {
+    let at = light::moment();
+    let ends = |pair: &[Instr]| Some(pair[1].pc()) == at || matches!(access::classify(pair[0]), Action::Special(_));
+    let len = instrs.windows(2).position(ends).map_or(instrs.len(), |at| at + 1);
     instrs[len..].iter().for_each(|instr| block.remove(*instr));
     instrs[..len].into()
 }

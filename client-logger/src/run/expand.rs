@@ -7,6 +7,7 @@ use crate::base::confine;
 use crate::base::light::{self, Light, Next, ORDER, Sought, Transfer};
 use crate::base::memory::{read_memory, read_word, write_memory};
 use crate::base::options;
+use crate::base::waiting;
 use crate::emitted::site::Site;
 use crate::run::lifetime;
 use crate::run::snapshot::{self, How};
@@ -17,7 +18,7 @@ use bugnet_dr::fpu;
 use bugnet_dr::ir::Gpr;
 use bugnet_format::light::{End, layout, reach};
 use bugnet_format::record::{EndReason, Record, SignalStep, SpecialKind};
-use bugnet_format::regs::{ARITHMETIC_FLAGS, RAX, RSP, RegisterFile};
+use bugnet_format::regs::{ARITHMETIC_FLAGS, R11, RAX, RSP, RegisterFile};
 use bugnet_format::types::Addr;
 
 /// Status of an expansion that does not fit its light log.
@@ -108,6 +109,100 @@ fn frame(regs: &RegisterFile, rsp: u64) -> Option<RegisterFile> {
 }
 
 impl Thread {
+    /// Before a block, where a threshold is reached: waits until the thread has the turn, if others go on before it. It begins with the registers that the call has
+    /// given it which made it; and behind a call that was waited for, it goes on with that.
+    pub(in crate::run) fn follow_turns(&mut self, site: &Site) {
+        if let Some(before) = self.syscall.resumed.take() {
+            let position = self.counted() - site.back - 1;
+            self.go_to(position, &before);
+        }
+        if self.newborn.is_none() && self.awaits_turn.is_none() {
+            return;
+        }
+        let position = self.counted().wrapping_sub(site.back);
+        if self.awaits_turn.is_some() {
+            self.leave(position);
+        }
+        let tid = self.tid.id();
+        waiting::asleep(self.context, || {
+            light::sleep_until_turn(tid);
+            (light::has_turn(tid) || light::forks()).then_some(())
+        });
+        if !light::has_turn(tid) {
+            // DynamoRIO's dispatcher is where a fork finds it.
+            if self.awaits_turn.is_some() {
+                self.recount(position);
+            }
+            self.limit_soon();
+            self.signals.leave.go(&self.callouts.saved, site.pc);
+        }
+        if let Some(registers) = self.newborn.take() {
+            self.callouts.saved.gpr = registers;
+        }
+        if let Some(regs) = self.awaits_turn.take() {
+            self.go_on_from(position, &regs);
+        }
+    }
+
+    /// Goes on where the thread had passed its turn on: unless the next moment is here, too.
+    fn go_on_from(&mut self, position: u64, regs: &RegisterFile) -> ! {
+        let is_due = self.follow_moments(position, regs);
+        self.recount(position);
+        if is_due {
+            self.limit_soon();
+        }
+        self.go_on(regs)
+    }
+
+    /// The thread is between two instructions, with these registers, all of which are known: if the next moment is here, what happens there is seen to. Whether the
+    /// thread has to come to a limit soon.
+    pub fn follow_moments(&mut self, position: u64, regs: &RegisterFile) -> bool {
+        while light::moment() == Some(regs.rip) && self.meets_moment(position, regs) {
+            if !is_turn_next() {
+                return light::of_process().is_some_and(|mut light| light.look_ahead());
+            }
+            if !self.has_turn() {
+                self.awaits_turn = Some(Box::new(regs.clone()));
+                return true;
+            }
+        }
+        light::moment().is_some()
+    }
+
+    /// Whether it is at the next moment, which is over then.
+    fn meets_moment(&mut self, position: u64, regs: &RegisterFile) -> bool {
+        let is_there = light::of_process().is_some_and(|mut light| {
+            let Light { sought: Some(sought), seen, .. } = &mut *light else { return false };
+            // Behind a call, nobody reads the flags, or R11, which has what they were: where the thread has waited for its turn, they may be others.
+            let same = |(i, number): (usize, usize)| number == R11 || regs.gpr[number] == sought.registers[i];
+            let is_it = (0..).zip(ORDER).all(same) && is_it(sought, seen, position);
+            if is_it {
+                seen.find(position);
+                light.sought = None;
+            }
+            is_it
+        });
+        if is_there {
+            light::moment_over();
+            if let Some(mut light) = light::of_process() {
+                let _ = light.pass();
+            }
+        }
+        is_there
+    }
+
+    /// Before a call: others go on before this one, if the light log says so. Whether the thread has the turn.
+    pub fn has_turn(&self) -> bool {
+        let mut has_turn = light::has_turn(self.tid.id());
+        while has_turn && is_turn_next() {
+            if let Some(mut light) = light::of_process() {
+                let _ = light.pass();
+            }
+            has_turn = light::has_turn(self.tid.id());
+        }
+        has_turn
+    }
+
     /// What is to happen to the thread before a block, which begins with a limit callout.
     pub(in crate::run) fn transfer(&mut self, site: &Site, flags: u64) {
         if light::is_over() && light::intervals_since(self.log.interval.0) > 1 {
@@ -125,6 +220,9 @@ impl Thread {
         if !light::is_due() {
             if light::leaves_for_moment() {
                 self.recount(self.counted() - site.back);
+                self.flags_lost_at = Some(self.counted());
+                // A thread that has just passed its turn on may have been building a block meanwhile that knows nothing of it.
+                light::flush_moment();
                 self.signals.leave.go(&self.callouts.saved, site.pc);
             }
             return;
@@ -192,11 +290,13 @@ impl Thread {
     /// The thread is where a moment may be, before a block is counted.
     pub(in crate::run) fn at_moment(&mut self, pc: u64) {
         let position = self.counted();
+        // What nobody reads any more of them, a limit's callout does not save.
+        let flags_lost = self.flags_lost_at == Some(position);
         let is_there = light::of_process().is_some_and(|mut light| {
             let Light { sought: Some(sought), seen, .. } = &mut *light else { return false };
             let saved = &self.callouts.saved;
             let same = (0..).zip(ORDER).all(|(i, number): (usize, _)| saved.gpr[number] == sought.registers[i])
-                && (saved.rflags ^ sought.registers[17]) & ARITHMETIC_FLAGS == 0
+                && (flags_lost || (saved.rflags ^ sought.registers[17]) & ARITHMETIC_FLAGS == 0)
                 && sought.registers[16] == pc;
             let is_it = same && is_it(sought, seen, position);
             if is_it {
@@ -209,8 +309,21 @@ impl Thread {
             return;
         }
         light::moment_over();
-        let delivered = light::of_process().map(|mut light| {
+        if let Some(mut light) = light::of_process() {
             let _ = light.pass();
+        }
+        if is_turn_next() {
+            // It goes on here, when others have had theirs.
+            let regs = self.registers(pc, 0);
+            if self.has_turn() {
+                self.go_on_from(position, &regs);
+            }
+            self.recount(position);
+            self.limit_soon();
+            self.awaits_turn = Some(Box::new(regs.clone()));
+            self.go_on(&regs);
+        }
+        let delivered = light::of_process().map(|mut light| {
             let next = light.next();
             let _ = light.pass();
             next
@@ -302,6 +415,11 @@ impl Thread {
             }
         }
     }
+}
+
+/// Whether another thread goes on from here on.
+fn is_turn_next() -> bool {
+    light::of_process().is_some_and(|mut light| matches!(light.next(), Ok(Next::Turn)))
 }
 
 /// The light log has no more: the process went on as it was read, or a signal that nobody can catch has killed it, some time after.

@@ -37,6 +37,8 @@ impl Thread {
         if foreign {
             executing::child_begins(process::identity(), context);
         }
+        // Before the name: its parent waits until that is taken.
+        let newborn = (light::expands() && !light::is_born()).then(light::newborn);
         let tid = if foreign { Tid::default() } else { name_thread(context) };
         let own_streams = foreign.then(|| streams::of_process().clone());
         let own_limits = foreign.then(Limits::of_process);
@@ -48,6 +50,9 @@ impl Thread {
             picture: OwnPicture::new(shadow),
             context,
             foreign,
+            newborn,
+            awaits_turn: None,
+            flags_lost_at: None,
             tid,
             log: Log::new(foreign || recording::over()),
             count: Count::new(),

@@ -126,7 +126,8 @@ pub fn forked() -> bool {
 pub fn name_thread(context: *mut c_void) -> Tid {
     // SAFETY: the caller's context of DynamoRIO's.
     let id = unsafe { thread_id(context) };
-    let id = light::of_process().map_or(id, |light| light.header.process.pid.0);
+    let of_process = light::of_process().map(|light| light.header.process.pid.0);
+    let id = light::take_birth().or(of_process).unwrap_or(id);
     let mut ids = THREAD_IDS.get().lock();
     let threads = ids.entry(id).or_default();
     let tid = Tid::new(id, *threads);

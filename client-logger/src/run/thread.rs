@@ -52,6 +52,12 @@ pub struct Thread {
     pub(in crate::run) context: *mut c_void,
     /// Whether it belongs to another process, which shares the memory.
     pub(in crate::run) foreign: bool,
+    /// The registers with which it begins, where it was made by a call in a light log.
+    pub(in crate::run) newborn: Option<[u64; 16]>,
+    /// Its registers, where others go on before it does, at a moment of a light log.
+    pub(in crate::run) awaits_turn: Option<Box<RegisterFile>>,
+    /// Where the arithmetic flags may not be the program's, as it reads them no more.
+    pub(in crate::run) flags_lost_at: Option<u64>,
     pub(in crate::run) tid: Tid,
     pub(in crate::run) log: Log,
     pub(in crate::run) count: Count,

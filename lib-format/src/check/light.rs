@@ -23,7 +23,7 @@ enum Expected {
     Any,
     /// The call that maps the file before it.
     Mapping,
-    /// The signal whose moment is before it, or the end by that.
+    /// The signal whose moment is before it, or the end by that, or another thread's turn.
     Signal,
     /// Nothing.
     Nothing,
@@ -42,7 +42,7 @@ fn behind(expected: Expected, record: &Record<'_>) -> Option<Expected> {
         }
         (Expected::Any, Record::Special { .. }) => Some(Expected::Any),
         (Expected::Any, Record::Moment { .. }) => Some(Expected::Signal),
-        (Expected::Any | Expected::Signal, Record::Signal { .. }) => Some(Expected::Any),
+        (Expected::Any | Expected::Signal, Record::Signal { .. } | Record::Turn(_)) => Some(Expected::Any),
         (Expected::Any | Expected::Signal, Record::End(_)) => Some(Expected::Nothing),
         _ => None,
     }
@@ -170,6 +170,7 @@ fn name(record: &Record<'_>) -> &'static str {
         Record::Special { .. } => "SPECIAL",
         Record::Moment { .. } => "MOMENT",
         Record::Signal { .. } => "SIGNAL",
+        Record::Turn(_) => "TURN",
         Record::End(_) => "END",
     }
 }

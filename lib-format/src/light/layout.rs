@@ -8,7 +8,7 @@ pub const SHARED_FILES: &str = "shared/files";
 pub const SHARED_PLACES: &str = "shared/places";
 
 /// First 8 bytes of a file.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"BNLIGHT\x02");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"BNLIGHT\x03");
 /// Bytes of a file's header: magic; process id and number of the program; those of the process that it came from; how; which of its forks; when (nanoseconds
 /// since the Unix epoch); bytes of the file in use; which part of the process's log it is; whether the process goes on behind it. All in little-endian order.
 pub const HEADER: usize = 64;
@@ -63,6 +63,10 @@ pub const END: u16 = 8;
 /// A moment between two calls, at which the next record's signal was delivered: 18 registers, as in `SIGNAL`; the number of lines of memory; and for each
 /// its address, and a digest of its 64 bytes.
 pub const MOMENT: u16 = 9;
+
+/// Another thread goes on: its id. What comes from here on is its own. A thread before its first one, which is that of the process, or of those that `clone`
+/// made, is behind the call that made it.
+pub const TURN: u16 = 10;
 
 /// `MAP`: zeros.
 pub const ZEROS: u64 = 0;

@@ -228,6 +228,8 @@ pub enum Record<'a> {
         /// What the kernel puts on the handler's stack.
         frame: Piece<'a>,
     },
+    /// Another thread goes on, with this id; it does what comes behind.
+    Turn(u32),
     /// Nothing comes behind it.
     End(End<'a>),
 }
@@ -400,6 +402,7 @@ pub fn record(bytes: &[u8], at: usize) -> Result<Option<(Record<'_>, usize)>, Da
             let raised = body.word()? == l::BY_FAULT;
             Record::Signal { number: number_in_head, raised, registers: body.words()?, frame: body.piece()? }
         }
+        l::TURN => Record::Turn(body.word()? as u32),
         l::END => {
             let value = body.word()?;
             Record::End(match number_in_head {

@@ -34,6 +34,9 @@ pub struct Listed {
     /// Where it was made; none of a light log of which no log has been made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<Place>,
+    /// The thread, of a light log whose process had several, of which no log has been made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thread: Option<Tid>,
     /// Instructions that all threads had executed; none where records alone were looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<u64>,
@@ -53,6 +56,9 @@ impl fmt::Display for Listed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(place) = self.place {
             write!(f, "{place}  ")?;
+        }
+        if let Some(thread) = self.thread {
+            write!(f, "{thread}  ")?;
         }
         write!(f, "{} = {}", self.call, self.returned)
     }
@@ -101,7 +107,16 @@ impl Recorded {
     pub(super) fn listed(&self, place: Option<Place>, time: Option<u64>, memory: &mut dyn Pointed) -> Listed {
         let call = written_out(self.number, &mut Context { args: &self.args, result: self.result, memory });
         let returned = self.result.map_or_else(|| "?".to_owned(), |value| result(self.number, value));
-        Listed { place, time, name: name(self.number), args: self.args, call, result: self.result, returned }
+        Listed {
+            place,
+            thread: None,
+            time,
+            name: name(self.number),
+            args: self.args,
+            call,
+            result: self.result,
+            returned,
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! Programs with threads: recorded, they behave as natively; each thread replays alone, and all of them replay together in
-//! one order that explains every load. A program that hangs fails. Each is tried in one of two ways; with `--include-ignored`, in both, with a hundred
-//! runs of each, and one at full length.
+//! one order that explains every load. A program that hangs fails. Each is tried in one of two ways, and recorded lightly; with `--include-ignored`, in both,
+//! with a hundred runs of each, and one at full length.
 
 use anyhow::{Context, Result, ensure};
-use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run, same_behaviour, source_tree};
+use bugnet_tests::bugnet::{Job, Workshop, binary, printed, run, same_behaviour, source_tree, take_messages};
 use bugnet_tests::sample::one_of;
 use bugnet_tests::threaded::{Threaded, programs};
 use libtest_mimic::{Failed, Trial};
@@ -17,6 +17,11 @@ const SOAK_PATIENCE: u32 = 7200;
 /// Optimisation, and options to record with.
 const VARIANTS: [(&str, &[&str]); 2] =
     [("O2", &["--check-every", "10k"]), ("O1", &["--interval", "1M", "--check-every", "1k"])];
+
+/// The same of light recording.
+const LIGHT: (&str, &[&str]) = ("O1", &["--light"]);
+/// What is not recorded lightly: what the kernel does at its own times, and loops of which no moment is found soon, as nothing but memory tells their rounds apart.
+const NOT_LIGHT: [&str; 2] = ["asynchronous_reads", "signals_in_loops"];
 
 /// Runs a command that is killed, with all that it started, if it does not end.
 fn run_within(patience: u32, command: &Command) -> Result<Output> {
@@ -58,7 +63,12 @@ fn run_program(program: &Threaded, effort: &Effort, variant: (&str, &[&str]), te
         let native = run_within(patience, &job.native()?).context("natively")?;
         ensure!(native.status.code() == Some(program.status), "natively\n{}", printed(&native));
         let log = workshop.path.join("log");
-        let recorded = run_within(patience, &job.recorded(&log, options)?).context("recorded")?;
+        let mut recorded = run_within(patience, &job.recorded(&log, options)?).context("recorded")?;
+        if options == LIGHT.1 {
+            let messages = take_messages(&mut recorded);
+            ensure!(messages.is_empty(), "{messages}");
+            replay(patience, &log, &["expand"])?;
+        }
         same_behaviour(&native, &recorded).context("recorded instead of natively run")?;
         replay(patience, &log, &["check"])?;
         replay(patience, &log, &["replay"]).context("each thread alone")?;
@@ -88,12 +98,19 @@ fn stores_are_in_time() -> Result<()> {
 pub fn trials() -> Result<Vec<Trial>> {
     ensure!(source_tree().is_dir(), "no source tree");
     let in_time = || stores_are_in_time().map_err(|e| Failed::from(format!("{e:?}")));
-    let mut trials = Vec::new();
+    let (mut trials, mut lightly) = (Vec::new(), Vec::new());
     for program in programs()? {
         let test = Effort { args: program.test.clone(), runs: 1, patience: TEST_PATIENCE };
         let hundred = Effort { runs: 100, ..test.clone() };
         let soak = program.soak.clone().map(|args| Effort { args, patience: SOAK_PATIENCE, ..test.clone() });
         let efforts = [(Some(test), ""), (Some(hundred), "-hundred"), (soak, "-soak")];
+        for (effort, suffix) in efforts.iter().filter(|_| !NOT_LIGHT.contains(&program.name.as_str())) {
+            let Some(effort) = effort.clone() else { continue };
+            let (test, program) = (format!("threads-{}-light{suffix}", program.name), program.clone());
+            let name = format!("{}-light{suffix}", program.name);
+            let body = move || run_program(&program, &effort, LIGHT, &test).map_err(|e| Failed::from(format!("{e:?}")));
+            lightly.push(Trial::test(name, body).with_ignored_flag(!suffix.is_empty()));
+        }
         for variant in VARIANTS {
             for (effort, suffix) in &efforts {
                 let Some(effort) = effort.clone() else { continue };
@@ -106,6 +123,7 @@ pub fn trials() -> Result<Vec<Trial>> {
         }
     }
     let mut trials = one_of(VARIANTS.len(), trials);
+    trials.append(&mut lightly);
     trials.push(Trial::test("stores_are_in_time", in_time));
     Ok(trials)
 }

@@ -1,12 +1,14 @@
 //! System calls of a program whose light log is expanded: each is as in the log, or it is a divergence. The kernel gets those that make memory.
 
-use super::kinds::{Output, known, mapped};
-use super::{ARGUMENTS, after, answer, describe, leave_traces, registers};
+use super::kinds::{Output, child_stack, creates_thread, known, mapped};
+use super::{ARGUMENTS, after, answer, describe, leave_traces, order, prepare_thread, registers};
 use crate::base::light::{self, Next, Transfer};
 use crate::base::lock::Mutex;
-use crate::base::memory::{read_memory, write_memory};
+use crate::base::memory::{read_memory, read_word, write_memory};
+use crate::base::waiting;
 use crate::calls::answers;
 use crate::calls::exit;
+use crate::kernel::arguments::clone_flags;
 use crate::kernel::streams::{self, Streams};
 use crate::kernel::substitute::Substitution;
 use crate::log::code;
@@ -32,6 +34,8 @@ static LENT: Mutex<Vec<Streams>> = Mutex::new(Vec::new());
 const CLONE_VM: u64 = 0x100;
 const ARCH_SET_FS: u64 = 0x1002;
 const PAGE: u64 = 4096;
+/// In `struct clone_args`: the base of FS.
+const CLONE_TLS: u64 = 56;
 
 /// Before a system call; 0 if the kernel does not get it.
 ///
@@ -47,13 +51,25 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
     regs.rip = pc.unwrap_or_else(|| behind.wrapping_sub(SYSCALL_BYTES));
     let args = ARGUMENTS.map(|register| regs.gpr[register]);
     let position = thread.counted() - 1;
+    thread.leave(position);
+    if !thread.has_turn()
+        && let Some((door, seen)) = light::closed_door(thread.tid().id())
+    {
+        // Where a fork of another thread's finds it, and its end.
+        let values = [(0, door.as_ptr() as u64), (1, libc::FUTEX_WAIT as u64), (2, seen.into()), (3, 0)];
+        substitute(drcontext, thread, regs, libc::SYS_futex, &values);
+        thread.syscall.awaits_turn = true;
+        return 1;
+    }
     let next = light::of_process().map_or(Ok(Next::Nothing), |mut light| light.next());
     let (call, file) = match next {
         Ok(Next::Call(call, file)) => (call, file),
         Ok(Next::End(End::Exits(call))) if call.number == number as u64 && ends(number) && call.args == args => {
             exit::end(thread, number, args[0], position, *regs);
-            exit::end_process(args[0]);
-            return 0;
+            if exit::alone() {
+                exit::end_process(args[0]);
+            }
+            return 1;
         }
         Ok(Next::End(End::DiesInCall { signal, code, call })) if call.number == number as u64 && call.args == args => {
             describe(thread, number, &args, u64::MAX);
@@ -79,6 +95,7 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
         Ok(
             Next::End(End::Dies(_) | End::Exits(_) | End::Executes(_) | End::DiesInCall { .. } | End::Killed { .. })
             | Next::Special(..)
+            | Next::Turn
             | Next::Signal { .. },
         ) => {
             let why = format!("the program makes system call {number} where it made none");
@@ -101,6 +118,22 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
     }
     if is_fork(number, &args) && call.result >= 0 {
         return fork(drcontext, thread, regs);
+    }
+    if creates_thread(number, &args) && call.result > 0 {
+        return create(drcontext, thread, regs, &call, behind);
+    }
+    if number == libc::SYS_exit && call.result == 0 {
+        return end_thread(thread, &call, position, regs);
+    }
+    if number == libc::SYS_futex && call.result == layout::MADE_AGAIN && !light::is_signal_next() {
+        // A futex was tried, and is tried again when others had their turns.
+        let again = Transfer::Resume(regs.clone());
+        finish(drcontext, thread, &regs, &call, behind);
+        if let Some(mut light) = light::of_process() {
+            light.set_transfer(again);
+        }
+        thread.limit_soon();
+        return 0;
     }
     let copy = file.map(open_copy);
     if let Some(Err(why)) = &copy {
@@ -160,7 +193,45 @@ fn is_fork(number: i64, args: &[u64; 6]) -> bool {
 fn fork(drcontext: *mut c_void, thread: &mut Thread, regs: Box<RegisterFile>) -> Bool {
     thread.leave(thread.counted() - 1);
     code::of_process().before_fork();
+    light::set_forks(true);
     substitute(drcontext, thread, regs, libc::SYS_fork, &[]);
+    1
+}
+
+/// A thread is one here, too. What the kernel writes for it is in the log.
+fn create(drcontext: *mut c_void, thread: &mut Thread, regs: Box<RegisterFile>, call: &Call, behind: u64) -> Bool {
+    const OURS: i32 =
+        libc::CLONE_PARENT_SETTID | libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID | libc::CLONE_PIDFD;
+    let number = call.number.cast_signed();
+    let flags = clone_flags(number, &call.args).unwrap_or_default() & !(OURS as u64);
+    let stack = child_stack(number, &call.args).unwrap_or(regs.gpr[RSP]);
+    let base =
+        if number == libc::SYS_clone3 { read_word(call.args[0] + CLONE_TLS).unwrap_or_default() } else { call.args[4] };
+    let position = thread.counted() - 1;
+    prepare_thread(thread, stack, position);
+    let mut born = regs.gpr;
+    (born[RAX], born[RCX], born[R11], born[RSP]) = (0, behind, left_in_r11(&regs), stack);
+    light::announce_birth(call.result as u32, born);
+    let values = [flags, stack, 0, 0, base];
+    let values: Vec<(usize, u64)> = values.into_iter().enumerate().collect();
+    substitute(drcontext, thread, regs, libc::SYS_clone, &values);
+    1
+}
+
+/// A thread ends, and others go on.
+fn end_thread(thread: &mut Thread, call: &Call, position: u64, regs: Box<RegisterFile>) -> Bool {
+    apply(thread, call, &regs);
+    exit::end(thread, libc::SYS_exit, call.args[0], position, *regs);
+    pass();
+    match light::of_process().map(|mut light| light.next()) {
+        Some(Ok(Next::Turn)) => pass(),
+        // Nothing says what the others did.
+        _ => {
+            lifetime::finish();
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(0) }
+        }
+    }
     1
 }
 
@@ -222,6 +293,15 @@ pub unsafe fn after_call(drcontext: *mut c_void, thread: &mut Thread) {
     if light::is_to_begin() {
         return;
     }
+    if std::mem::take(&mut thread.syscall.awaits_turn) {
+        if let Some(substitution) = thread.syscall.substitution.take() {
+            substitution.undo(drcontext);
+        }
+        thread.syscall.resumed = thread.syscall.before.take();
+        thread.limit_soon();
+        return;
+    }
+    light::set_forks(false);
     let next = light::of_process().map_or(Ok(Next::Nothing), |mut light| light.next());
     let Some(before) = thread.syscall.before.clone() else { return };
     let Ok(Next::Call(call, file)) = next else { return };
@@ -243,17 +323,21 @@ pub unsafe fn after_call(drcontext: *mut c_void, thread: &mut Thread) {
         let why = format!("system call {} cannot be made here: error {}", call.number, -made);
         diverged(thread, position, *before, &why);
     }
+    if creates_thread(call.number.cast_signed(), &call.args) {
+        waiting::until(drcontext, || light::is_born().then_some(()), || None, || None);
+    }
     apply(thread, &call, &before);
     // SAFETY: in the event.
     unsafe { call_event::set_result(drcontext, call.result as u64) };
-    if is_fork(call.number.cast_signed(), &call.args) {
+    if is_fork(call.number.cast_signed(), &call.args) || creates_thread(call.number.cast_signed(), &call.args) {
         leave_traces(drcontext, &before);
     }
     pass();
     // SAFETY: in the event.
     unsafe { after(drcontext, call.number.cast_signed()) };
     follow_streams(&call);
-    look_ahead(thread);
+    let behind = before.rip + SYSCALL_BYTES;
+    look_ahead(thread, &before, call.result, behind);
 }
 
 /// What the kernel wrote is there.
@@ -314,7 +398,7 @@ fn finish(drcontext: *mut c_void, thread: &mut Thread, regs: &RegisterFile, call
     let stack = super::kinds::child_stack(number, &call.args).filter(|_| begins);
     record(drcontext, thread, regs, call, stream, stack);
     follow_streams(call);
-    look_ahead(thread);
+    look_ahead(thread, regs, call.result, behind);
 }
 
 /// Whether a call makes a process that has the caller's memory.
@@ -344,7 +428,7 @@ fn record(
     // SAFETY: in the pre-syscall event.
     unsafe { call_event::set_result(drcontext, result as u64) };
     leave_traces(drcontext, regs);
-    let (position, order, mut updates) = (thread.counted() - 1, 0, RegisterUpdates::default());
+    let (position, order, mut updates) = (thread.counted() - 1, order::answered(), RegisterUpdates::default());
     if let (Some(stack), Some(mut machine)) = (stack, Machine::current()) {
         *machine.gpr_mut(RSP) = stack;
         // SAFETY: the current context, but for a register.
@@ -354,8 +438,8 @@ fn record(
     thread.record(position, |delta| Record::Syscall { delta, number, result, args, stream, order, updates });
 }
 
-/// What happens to the thread behind a call.
-fn look_ahead(thread: &mut Thread) {
+/// What happens to the thread behind a call with this result, before which it had these registers.
+fn look_ahead(thread: &mut Thread, before: &RegisterFile, result: i64, behind: u64) {
     let Some(mut light) = light::of_process() else { return };
     match light.next() {
         Ok(Next::Call(call, _))
@@ -373,7 +457,12 @@ fn look_ahead(thread: &mut Thread) {
         _ => return,
     }
     drop(light);
-    thread.limit_soon();
+    let mut regs = before.clone();
+    regs.rip = behind;
+    (regs.gpr[RAX], regs.gpr[RCX], regs.gpr[R11]) = (result as u64, behind, left_in_r11(before));
+    if light::moment() != Some(behind) || thread.follow_moments(thread.counted(), &regs) {
+        thread.limit_soon();
+    }
 }
 
 /// A hash of what a call sends, as the light log has it.

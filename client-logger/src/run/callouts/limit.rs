@@ -40,6 +40,9 @@ impl Thread {
 
     /// A block of `back` instructions begins that reaches over the threshold.
     pub(super) fn limit(&mut self, site: &Site, flags: u64) {
+        if light::expands() {
+            self.follow_turns(site);
+        }
         let handler_begins = std::mem::take(&mut self.signals.handler_begins);
         if handler_begins {
             fpu::restore(&RegisterFile::default());
@@ -90,6 +93,7 @@ impl Thread {
             self.set_counter(self.log.end, self.count.threshold, STRETCH as i64);
             return;
         }
+        let birth = self.log.writer.is_none();
         let mut position = self.counted() - site.back;
         let options = options::get();
         let mut begin = self.log.writer.is_none() || self.log.paused.is_some();
@@ -108,7 +112,6 @@ impl Thread {
             begin = true;
         }
         self.picture.moved = false;
-        let birth = self.log.writer.is_none();
         if begin {
             if let Err(why) = self.checkpoint(regs.clone()) {
                 self.give_up(&why);

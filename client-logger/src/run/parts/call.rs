@@ -56,6 +56,10 @@ pub struct SyscallState {
     pub keeps_numbers: bool,
     /// Its turn at writing, until there is a record of the call.
     pub turn: Option<Turn>,
+    /// Whether the kernel gets a call that waits for the thread's turn.
+    pub awaits_turn: bool,
+    /// Registers before the call that the thread then makes again.
+    pub resumed: Option<Box<RegisterFile>>,
     /// The call's place among those of all threads, if it has one from before it was made.
     pub order: Option<u64>,
 }

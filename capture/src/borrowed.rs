@@ -1,0 +1,266 @@
+//! Memory that the kernel writes in the place of the program's, while a call waits and other threads have the turn: the program's own gets it when the thread
+//! has the turn again, so that memory changes when the log says so.
+
+use crate::sys::{self, MAP_ANONYMOUS, MAP_FIXED, MAP_PRIVATE, PROT_READ, PROT_WRITE};
+
+/// Where it lies, each thread's behind the one before.
+const AT: u64 = 0x1005_0000_0000;
+/// Most bytes of a thread's: longer buffers the kernel writes itself, while nobody else has the turn.
+const MOST: u64 = 64 << 20;
+/// More than this is given back behind the call.
+const KEPT: u64 = 1 << 20;
+const MAP_NORESERVE: u64 = 0x4000;
+const MADV_DONTNEED: u64 = 4;
+/// Most buffers of a call.
+const BUFFERS: usize = 64;
+/// Bytes of `struct iovec`, and of a message header (`struct msghdr`).
+const BUFFER: u64 = 16;
+const MESSAGE: u64 = 56;
+
+/// What an argument points at.
+#[derive(Clone, Copy)]
+enum Room {
+    /// So many bytes, which the call may read, too.
+    Bytes(u64),
+    /// The same, times an argument.
+    Each(usize, u64),
+    /// A bit for each descriptor below an argument.
+    Descriptors(usize),
+    /// As many as an argument says, times this: the result says how many of them are written.
+    Result(usize, u64),
+    /// A vector of buffers, as many as an argument says, of which the result says how much is written.
+    Vector(usize),
+    /// A message header.
+    Message,
+}
+
+/// The arguments that point at what calls write that may wait.
+const WRITE: &[(u64, &[(usize, Room)])] = {
+    use Room::{Bytes, Descriptors, Each, Message, Result, Vector};
+    const SETS: &[(usize, Room)] = &[(1, Descriptors(0)), (2, Descriptors(0)), (3, Descriptors(0)), (4, Bytes(16))];
+    &[
+        (0, &[(1, Result(2, 1))]),
+        (7, &[(0, Each(1, 8))]),
+        (17, &[(1, Result(2, 1))]),
+        (19, &[(1, Vector(2))]),
+        (23, SETS),
+        (35, &[(1, Bytes(16))]),
+        (40, &[(2, Bytes(8))]),
+        (43, &[(1, Bytes(128)), (2, Bytes(4))]),
+        (45, &[(1, Result(2, 1)), (4, Bytes(128)), (5, Bytes(4))]),
+        (47, &[(1, Message)]),
+        (61, &[(1, Bytes(4)), (3, Bytes(144))]),
+        (128, &[(1, Bytes(128))]),
+        (230, &[(3, Bytes(16))]),
+        (232, &[(1, Result(2, 12))]),
+        (243, &[(1, Result(2, 1)), (3, Bytes(4))]),
+        (247, &[(2, Bytes(128)), (4, Bytes(144))]),
+        (270, SETS),
+        (271, &[(0, Each(1, 8)), (2, Bytes(16))]),
+        (275, &[(1, Bytes(8)), (3, Bytes(8))]),
+        (281, &[(1, Result(2, 12))]),
+        (288, &[(1, Bytes(128)), (2, Bytes(4))]),
+        (295, &[(1, Vector(2))]),
+        (327, &[(1, Vector(2))]),
+        (441, &[(1, Result(2, 12))]),
+    ]
+};
+
+/// Calls that may wait, and write nothing.
+const WRITE_NOTHING: &[u64] = &[
+    1, 2, 18, 20, 34, 42, 44, 46, 65, 69, 72, 73, 74, 75, 85, 130, 162, 202, 220, 242, 257, 276, 277, 278, 296, 306,
+    328, 437, 449,
+];
+
+/// A thread's.
+#[derive(Clone, Copy)]
+pub struct Borrowed {
+    at: u64,
+    used: u64,
+}
+
+/// How what the kernel has written comes to the program.
+#[derive(Clone, Copy)]
+enum How {
+    /// Where it differs from what was there before, of which this is a copy.
+    Changed(u64),
+    /// As much as the result says, times this, in the order of the buffers.
+    Result(u64),
+}
+
+/// A buffer of the program's, ours in its place, and bytes of both.
+#[derive(Clone, Copy)]
+struct Pair {
+    program: u64,
+    ours: u64,
+    bytes: u64,
+    how: How,
+}
+
+/// A call with buffers of ours.
+pub struct Lent {
+    /// Its arguments.
+    pub args: [u64; 6],
+    pairs: [Pair; BUFFERS],
+    count: usize,
+}
+
+impl Borrowed {
+    pub const fn new() -> Self {
+        Self { at: 0, used: 0 }
+    }
+
+    /// Takes so many bytes of it.
+    fn take(&mut self, index: u32, bytes: u64) -> Option<u64> {
+        if self.at == 0 {
+            let (at, flags) = (AT + u64::from(index) * MOST, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE);
+            // SAFETY: nobody else's memory.
+            let made = unsafe { sys::call(sys::MMAP, [at, MOST, PROT_READ | PROT_WRITE, flags, u64::MAX, 0]) };
+            self.at = u64::try_from(made).ok()?;
+        }
+        let at = self.at + self.used;
+        let used = self.used.checked_add(bytes)?.checked_next_multiple_of(16)?;
+        self.used = used;
+        (used <= MOST).then_some(at)
+    }
+
+    /// The call is over.
+    fn give_back(&mut self) {
+        if self.used > KEPT {
+            // SAFETY: memory of this program's, of which nothing is needed any more.
+            unsafe { sys::call3(sys::MADVISE, self.at, MOST, MADV_DONTNEED) };
+        }
+        self.used = 0;
+    }
+
+    /// The thread ends.
+    pub fn end(&mut self) {
+        if self.at != 0 {
+            // SAFETY: memory of this program's, of which nothing is needed any more.
+            unsafe { sys::call3(sys::MUNMAP, self.at, MOST, 0) };
+        }
+        *self = Self::new();
+    }
+
+    /// Buffers of ours for a call that may wait; none where it is to keep the turn.
+    pub fn lend(&mut self, index: u32, number: u64, args: &[u64; 6]) -> Option<Lent> {
+        let none = Pair { program: 0, ours: 0, bytes: 0, how: How::Result(1) };
+        let mut lent = Lent { args: *args, pairs: [none; BUFFERS], count: 0 };
+        if WRITE_NOTHING.contains(&number) {
+            return Some(lent);
+        }
+        let (_, rooms) = WRITE.iter().find(|(call, _)| *call == number)?;
+        let all = rooms.iter().filter(|(argument, _)| args[*argument] != 0).try_for_each(|(argument, room)| {
+            let at = args[*argument];
+            lent.args[*argument] = match *room {
+                Room::Bytes(bytes) => self.changed(index, &mut lent, at, bytes)?,
+                Room::Each(of, bytes) => self.changed(index, &mut lent, at, (args[of] as u32 as u64) * bytes)?,
+                Room::Descriptors(of) => {
+                    self.changed(index, &mut lent, at, (args[of] as u32 as u64).div_ceil(64) * 8)?
+                }
+                Room::Result(of, bytes) => self.of_result(index, &mut lent, at, args[of].checked_mul(bytes)?, bytes)?,
+                Room::Vector(of) => self.vector(index, &mut lent, at, args[of])?,
+                Room::Message => self.message(index, &mut lent, at)?,
+            };
+            Some(())
+        });
+        if all.is_none() {
+            self.give_back();
+        }
+        all.map(|()| lent)
+    }
+
+    /// Ours in the place of what the kernel reads and writes; the program's own where that is not there.
+    fn changed(&mut self, index: u32, lent: &mut Lent, at: u64, bytes: u64) -> Option<u64> {
+        let [ours, before] = [self.take(index, bytes)?, self.take(index, bytes)?];
+        // SAFETY: room for so many bytes.
+        let there = unsafe { sys::copy(ours as *mut u8, at, bytes as usize) };
+        // SAFETY: the same.
+        unsafe { sys::copy(before as *mut u8, ours, there) };
+        lent.add(Pair { program: at, ours, bytes: there as u64, how: How::Changed(before) })?;
+        Some(if there == 0 { at } else { ours })
+    }
+
+    fn of_result(&mut self, index: u32, lent: &mut Lent, at: u64, bytes: u64, times: u64) -> Option<u64> {
+        let ours = self.take(index, bytes)?;
+        lent.add(Pair { program: at, ours, bytes, how: How::Result(times) })?;
+        // The kernel is the one to say that there is no memory.
+        let is_there = bytes == 0 || sys::read::<1>(at).is_some() && sys::read::<1>(at + bytes - 1).is_some();
+        is_there.then_some(ours)
+    }
+
+    fn vector(&mut self, index: u32, lent: &mut Lent, at: u64, count: u64) -> Option<u64> {
+        let count = (count <= BUFFERS as u64).then_some(count)?;
+        let list = self.take(index, count * BUFFER)?;
+        for element in (0..count).map(|i| i * BUFFER) {
+            let [from, bytes] = [sys::read_word(at + element)?, sys::read_word(at + element + 8)?];
+            let ours = self.of_result(index, lent, from, bytes, 1)?;
+            sys::write(list + element, [ours, bytes].map(u64::to_le_bytes).as_flattened());
+        }
+        Some(list)
+    }
+
+    fn message(&mut self, index: u32, lent: &mut Lent, at: u64) -> Option<u64> {
+        let ours = self.take(index, MESSAGE)?;
+        let before = self.take(index, MESSAGE)?;
+        let header = sys::read::<{ MESSAGE as usize }>(at)?;
+        let field = |at: usize| u64::from_le_bytes(core::array::from_fn(|i| header[at + i]));
+        let mut given = header;
+        let mut set = |at: usize, value: u64| given[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        if field(0) != 0 {
+            set(0, self.changed(index, lent, field(0), field(8) & 0xffff_ffff)?);
+        }
+        set(16, self.vector(index, lent, field(16), field(24))?);
+        if field(32) != 0 {
+            set(32, self.changed(index, lent, field(32), field(40))?);
+        }
+        // What is written back is what the kernel changes, and so no pointer.
+        sys::write(ours, &given);
+        sys::write(before, &given);
+        lent.add(Pair { program: at, ours, bytes: MESSAGE, how: How::Changed(before) })?;
+        Some(ours)
+    }
+
+    /// The program's memory gets what the kernel has written, if it has written anything: with this result.
+    pub fn write_back(&mut self, lent: &Lent, result: Option<i64>) {
+        let mut left = result.and_then(|result| u64::try_from(result).ok()).unwrap_or(0);
+        for pair in lent.pairs[..lent.count].iter().filter(|_| result.is_some()) {
+            match pair.how {
+                How::Changed(before) => write_changed(pair, before),
+                How::Result(times) => {
+                    let bytes = left.saturating_mul(times).min(pair.bytes);
+                    left -= bytes / times;
+                    // SAFETY: the program's memory, which it has asked to have written.
+                    unsafe { sys::copy(pair.program as *mut u8, pair.ours, bytes as usize) };
+                }
+            }
+        }
+        self.give_back();
+    }
+}
+
+impl Lent {
+    fn add(&mut self, pair: Pair) -> Option<()> {
+        *self.pairs.get_mut(self.count)? = pair;
+        self.count += 1;
+        Some(())
+    }
+}
+
+/// Writes what differs from what was there before, in words and a rest of bytes.
+fn write_changed(pair: &Pair, before: u64) {
+    let mut at = 0;
+    while at < pair.bytes {
+        let len = if pair.bytes - at >= 8 { 8 } else { 1 };
+        let [now, then] = [pair.ours, before].map(|from| {
+            let mut word = [0u8; 8];
+            // SAFETY: no more bytes than the word has.
+            unsafe { sys::copy(word.as_mut_ptr(), from + at, len) };
+            word
+        });
+        if now != then {
+            sys::write(pair.program + at, &now[..len]);
+        }
+        at += len as u64;
+    }
+}
