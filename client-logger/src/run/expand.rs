@@ -114,6 +114,7 @@ impl Thread {
     pub(in crate::run) fn follow_turns(&mut self, site: &Site) {
         if let Some(before) = self.syscall.resumed.take() {
             let position = self.counted() - site.back - 1;
+            self.syscall.waited = true;
             self.go_to(position, &before);
         }
         if self.newborn.is_none() && self.awaits_turn.is_none() {
@@ -161,7 +162,8 @@ impl Thread {
             if !is_turn_next() {
                 return light::of_process().is_some_and(|mut light| light.look_ahead());
             }
-            if !self.has_turn() {
+            // Once: with its next turn, the thread goes on from here before anything else.
+            if !self.passes_turn() {
                 self.awaits_turn = Some(Box::new(regs.clone()));
                 return true;
             }
@@ -191,16 +193,22 @@ impl Thread {
         is_there
     }
 
-    /// Before a call: others go on before this one, if the light log says so. Whether the thread has the turn.
+    /// Before a call: others go on before this one, if the light log says so. Whether the thread has the turn. With none of its instructions in between, it may
+    /// have had it several times.
     pub fn has_turn(&self) -> bool {
         let mut has_turn = light::has_turn(self.tid.id());
         while has_turn && is_turn_next() {
-            if let Some(mut light) = light::of_process() {
-                let _ = light.pass();
-            }
-            has_turn = light::has_turn(self.tid.id());
+            has_turn = self.passes_turn();
         }
         has_turn
+    }
+
+    /// Another thread goes on. Whether this one has the turn again already.
+    fn passes_turn(&self) -> bool {
+        if let Some(mut light) = light::of_process() {
+            let _ = light.pass();
+        }
+        light::has_turn(self.tid.id())
     }
 
     /// What is to happen to the thread before a block, which begins with a limit callout.
@@ -315,7 +323,7 @@ impl Thread {
         if is_turn_next() {
             // It goes on here, when others have had theirs.
             let regs = self.registers(pc, 0);
-            if self.has_turn() {
+            if self.passes_turn() {
                 self.go_on_from(position, &regs);
             }
             self.recount(position);

@@ -52,6 +52,10 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
     let args = ARGUMENTS.map(|register| regs.gpr[register]);
     let position = thread.counted() - 1;
     thread.leave(position);
+    let waited = std::mem::take(&mut thread.syscall.waited);
+    if !waited && !light::has_turn(thread.tid().id()) {
+        diverged(thread, position, *regs, "a thread has gone on without its turn");
+    }
     if !thread.has_turn()
         && let Some((door, seen)) = light::closed_door(thread.tid().id())
     {

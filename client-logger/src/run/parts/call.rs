@@ -58,6 +58,8 @@ pub struct SyscallState {
     pub turn: Option<Turn>,
     /// Whether the kernel gets a call that waits for the thread's turn.
     pub awaits_turn: bool,
+    /// Whether the thread has waited there, and is at its own call again.
+    pub waited: bool,
     /// Registers before the call that the thread then makes again.
     pub resumed: Option<Box<RegisterFile>>,
     /// The call's place among those of all threads, if it has one from before it was made.
