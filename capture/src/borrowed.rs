@@ -1,7 +1,9 @@
 //! Memory that the kernel writes in the place of the program's, while a call waits and other threads have the turn: the program's own gets it when the thread
 //! has the turn again, so that memory changes when the log says so.
 
-use crate::sys::{self, MAP_ANONYMOUS, MAP_FIXED, MAP_PRIVATE, PROT_READ, PROT_WRITE};
+use crate::kernel::Kernel;
+use crate::sys::{self, FUTEX, MAP_ANONYMOUS, MAP_FIXED, MAP_PRIVATE, PROT_READ, PROT_WRITE};
+use crate::table;
 
 /// Where it lies, each thread's behind the one before.
 const AT: u64 = 0x1005_0000_0000;
@@ -17,60 +19,9 @@ const BUFFERS: usize = 64;
 const BUFFER: u64 = 16;
 const MESSAGE: u64 = 56;
 
-/// What an argument points at.
-#[derive(Clone, Copy)]
-enum Room {
-    /// So many bytes, which the call may read, too.
-    Bytes(u64),
-    /// The same, times an argument.
-    Each(usize, u64),
-    /// A bit for each descriptor below an argument.
-    Descriptors(usize),
-    /// As many as an argument says, times this: the result says how many of them are written.
-    Result(usize, u64),
-    /// A vector of buffers, as many as an argument says, of which the result says how much is written.
-    Vector(usize),
-    /// A message header.
-    Message,
-}
-
-/// The arguments that point at what calls write that may wait.
-const WRITE: &[(u64, &[(usize, Room)])] = {
-    use Room::{Bytes, Descriptors, Each, Message, Result, Vector};
-    const SETS: &[(usize, Room)] = &[(1, Descriptors(0)), (2, Descriptors(0)), (3, Descriptors(0)), (4, Bytes(16))];
-    &[
-        (0, &[(1, Result(2, 1))]),
-        (7, &[(0, Each(1, 8))]),
-        (17, &[(1, Result(2, 1))]),
-        (19, &[(1, Vector(2))]),
-        (23, SETS),
-        (35, &[(1, Bytes(16))]),
-        (40, &[(2, Bytes(8))]),
-        (43, &[(1, Bytes(128)), (2, Bytes(4))]),
-        (45, &[(1, Result(2, 1)), (4, Bytes(128)), (5, Bytes(4))]),
-        (47, &[(1, Message)]),
-        (61, &[(1, Bytes(4)), (3, Bytes(144))]),
-        (128, &[(1, Bytes(128))]),
-        (230, &[(3, Bytes(16))]),
-        (232, &[(1, Result(2, 12))]),
-        (243, &[(1, Result(2, 1)), (3, Bytes(4))]),
-        (247, &[(2, Bytes(128)), (4, Bytes(144))]),
-        (270, SETS),
-        (271, &[(0, Each(1, 8)), (2, Bytes(16))]),
-        (275, &[(1, Bytes(8)), (3, Bytes(8))]),
-        (281, &[(1, Result(2, 12))]),
-        (288, &[(1, Bytes(128)), (2, Bytes(4))]),
-        (295, &[(1, Vector(2))]),
-        (327, &[(1, Vector(2))]),
-        (441, &[(1, Result(2, 12))]),
-    ]
-};
-
-/// Calls that may wait, and write nothing.
-const WRITE_NOTHING: &[u64] = &[
-    1, 2, 18, 20, 34, 42, 44, 46, 65, 69, 72, 73, 74, 75, 85, 130, 162, 202, 220, 242, 257, 276, 277, 278, 296, 306,
-    328, 437, 449,
-];
+/// All calls that wait and say by their result how much they have written have room for as much as this argument says.
+const ROOM: usize = 2;
+const IOCTL: u64 = 16;
 
 /// A thread's.
 #[derive(Clone, Copy)]
@@ -142,32 +93,45 @@ impl Borrowed {
         *self = Self::new();
     }
 
-    /// Buffers of ours for a call that may wait; none where it is to keep the turn.
+    /// Buffers of ours for a call that may wait, in the place of all that it writes by the table; none where it is to keep the turn.
     pub fn lend(&mut self, index: u32, number: u64, args: &[u64; 6]) -> Option<Lent> {
         let none = Pair { program: 0, ours: 0, bytes: 0, how: How::Result(1) };
         let mut lent = Lent { args: *args, pairs: [none; BUFFERS], count: 0 };
-        if WRITE_NOTHING.contains(&number) {
-            return Some(lent);
-        }
-        let (_, rooms) = WRITE.iter().find(|(call, _)| *call == number)?;
-        let all = rooms.iter().filter(|(argument, _)| args[*argument] != 0).try_for_each(|(argument, room)| {
-            let at = args[*argument];
-            lent.args[*argument] = match *room {
-                Room::Bytes(bytes) => self.changed(index, &mut lent, at, bytes)?,
-                Room::Each(of, bytes) => self.changed(index, &mut lent, at, (args[of] as u32 as u64) * bytes)?,
-                Room::Descriptors(of) => {
-                    self.changed(index, &mut lent, at, (args[of] as u32 as u64).div_ceil(64) * 8)?
-                }
-                Room::Result(of, bytes) => self.of_result(index, &mut lent, at, args[of].checked_mul(bytes)?, bytes)?,
-                Room::Vector(of) => self.vector(index, &mut lent, at, args[of])?,
-                Room::Message => self.message(index, &mut lent, at)?,
-            };
+        let writes = match number {
+            // Those that write wait not.
+            FUTEX => &[],
+            _ => table::of(number)?.writes?,
+        };
+        let all = writes.iter().filter(|(argument, _)| args[*argument] != 0).try_for_each(|(argument, kernel)| {
+            let kernel = if number == IOCTL { Kernel::Bytes(table::ioctl(args[1])?) } else { *kernel };
+            lent.args[*argument] = self.place(index, &mut lent, args, *argument, kernel)?;
             Some(())
         });
         if all.is_none() {
             self.give_back();
         }
         all.map(|()| lent)
+    }
+
+    /// What the kernel gets in the place of an argument behind which it writes so.
+    fn place(&mut self, index: u32, lent: &mut Lent, args: &[u64; 6], argument: usize, kernel: Kernel) -> Option<u64> {
+        let at = args[argument];
+        // Most of them are `int`.
+        let count = |of: usize| u64::from(args[of] as u32);
+        let bytes = match kernel {
+            Kernel::Bytes(bytes) | Kernel::Counted(_, bytes) => bytes,
+            Kernel::Arg(of, times) => args[of].checked_mul(times)?,
+            Kernel::Each { count: of, size, .. } => count(of) * size,
+            Kernel::Descriptors(of) => count(of).div_ceil(64) * 8,
+            Kernel::Command(of, known) => {
+                known.iter().find(|(command, _)| *command == args[of]).map_or(0, |(_, bytes)| *bytes)
+            }
+            Kernel::Result(times) => return self.of_result(index, lent, at, args[ROOM].checked_mul(times)?, times),
+            Kernel::Vector(of) => return self.vector(index, lent, at, args[of]),
+            Kernel::Message => return self.message(index, lent, at),
+            Kernel::ResultBehind(_) | Kernel::Messages(_) => return None,
+        };
+        if bytes == 0 { Some(at) } else { self.changed(index, lent, at, bytes) }
     }
 
     /// Ours in the place of what the kernel reads and writes; the program's own where that is not there.

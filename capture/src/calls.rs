@@ -13,7 +13,7 @@ use crate::log::{self, Record};
 use crate::signals::{self, Context};
 use crate::state;
 use crate::streams;
-use crate::sys::{self, EFAULT, EINVAL, ENOSYS, MAP_ANONYMOUS, MAP_SHARED};
+use crate::sys::{self, EAGAIN, EFAULT, EINVAL, ENOSYS, FUTEX, MAP_ANONYMOUS, MAP_SHARED};
 use crate::table::{self, Call};
 use crate::taken;
 use crate::thread;
@@ -47,7 +47,6 @@ const PR_SET_MM: u64 = 35;
 const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
 const ARCH_GET_CPUID: u64 = 0x1011;
 const ARCH_SET_CPUID: u64 = 0x1012;
-const FUTEX: u64 = 202;
 const FUTEX_COMMAND: u64 = 0x7f;
 const FUTEX_LOCK_PI: u64 = 6;
 const FUTEX_TRYLOCK_PI: u64 = 8;
@@ -68,10 +67,13 @@ enum Way {
 
 fn way(number: u64, args: &[u64; 6]) -> Way {
     const UNKNOWN: &str = "a system call of which bugnet does not know what it writes";
+    if let Some(why) = state::get().shared.refuses(number, args) {
+        return Way::End(why);
+    }
     match number {
         // mmap
         9 if args[3] & MAP_SHARED != 0 => shared(args),
-        202 if matches!(args[1] & FUTEX_COMMAND, FUTEX_WAIT_REQUEUE_PI | FUTEX_CMP_REQUEUE_PI) => {
+        FUTEX if matches!(args[1] & FUTEX_COMMAND, FUTEX_WAIT_REQUEUE_PI | FUTEX_CMP_REQUEUE_PI) => {
             Way::End("the program requeues threads to a priority-inheriting futex")
         }
         9 if args[3] & MAP_ANONYMOUS == 0 && is_device(args[4]) => Way::End("the program maps a device"),
@@ -129,7 +131,7 @@ fn is_device(descriptor: u64) -> bool {
 
 /// A mapping that others may write.
 fn shared(args: &[u64; 6]) -> Way {
-    if state::get().shared.maps(args) {
+    if state::get().shared.may_map(args) {
         Way::Make
     } else {
         Way::End("the program maps memory that other processes can write")
@@ -238,7 +240,6 @@ fn lent(number: u64, args: &[u64; 6], make: impl FnOnce(&[u64; 6]) -> i64) -> i6
 /// Locks a priority-inheriting futex: the kernel would write into it while the thread waits. So it is tried, again and again: as a call that is made again, and others have their turns
 /// before it is.
 fn lock_pi(args: &[u64; 6]) -> i64 {
-    const AGAIN: i64 = -11;
     const TIMED_OUT: i64 = -110;
     const PAUSE: [u64; 2] = [0, 100_000];
     let me = thread::get();
@@ -251,7 +252,7 @@ fn lock_pi(args: &[u64; 6]) -> i64 {
     let tried = [args[0], args[1] & FUTEX_PRIVATE | FUTEX_TRYLOCK_PI, 0, 0, 0, 0];
     // SAFETY: the program's own call, but that it does not wait.
     let result = unsafe { sys::call(FUTEX, tried) };
-    if result != AGAIN {
+    if result != -EAGAIN {
         return result;
     }
     let is_real = args[1] & FUTEX_COMMAND == FUTEX_LOCK_PI || args[1] & FUTEX_CLOCK_REALTIME != 0;
@@ -275,7 +276,7 @@ fn waits_surely(number: u64, args: &[u64; 6]) -> bool {
         61 => args[2] & WNOHANG == 0,
         247 => args[3] & WNOHANG == 0,
         // FUTEX_WAIT, FUTEX_WAIT_BITSET
-        202 => matches!(args[1] & 0x7f, 0 | 9),
+        FUTEX => matches!(args[1] & FUTEX_COMMAND, 0 | 9),
         _ => false,
     }
 }
@@ -368,7 +369,9 @@ fn link(args: &[u64; 6], number: u64) -> i64 {
 fn finish(context: &mut Context, number: u64, args: &[u64; 6], result: i64) {
     let arrived = thread::get().signals.take_arrived();
     let Some(arrived) = arrived else {
-        return if result == MADE_AGAIN { made_again(context, number) } else { made(context, number, args, result) };
+        // The signal that asks for a file of the program's has interrupted it: the program makes it without us.
+        let is_again = result == MADE_AGAIN || result == -sys::EINTR && state::get().shared.is_asked_for;
+        return if is_again { made_again(context, number) } else { made(context, number, args, result) };
     };
     if death::is_in_call(&arrived, number, args, result) {
         context.set_rip(context.rip() - BYTES);
@@ -401,6 +404,11 @@ pub fn note_made(number: u64, args: &[u64; 6], result: i64) {
     }
     if number == 9 && result >= 0 && args[3] & MAP_ANONYMOUS == 0 {
         keep_file(args, result as u64);
+    }
+    match number {
+        9 => state::get().shared.made(args, result),
+        11 if result == 0 => state::get().shared.unmapped(args[0], args[1]),
+        _ => {}
     }
     let call = table::of(number);
     let writes = call.and_then(|call| call.writes).unwrap_or_default();

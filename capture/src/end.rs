@@ -39,7 +39,7 @@ pub fn because(context: &mut Context, why: &str, again: bool) {
 
 /// Ends it, if somebody has asked for memory that was the program's own.
 pub fn if_asked_for(context: &mut Context) {
-    if state::get().is_asked_for {
+    if state::get().shared.is_asked_for {
         because(context, "another process opens a file that the program has mapped, and can write to", false);
     }
 }

@@ -18,11 +18,11 @@ pub const CLONE: u64 = 56;
 pub const CLONE3: u64 = 435;
 const CLONE_VM: u64 = 0x100;
 const CLONE_VFORK: u64 = 0x4000;
-const CLONE_CHILD_SETTID: u64 = 0x100_0000;
-const CLONE_PARENT_SETTID: u64 = 0x10_0000;
+pub const CLONE_CHILD_SETTID: u64 = 0x100_0000;
+pub const CLONE_PARENT_SETTID: u64 = 0x10_0000;
 const CLONE_PIDFD: u64 = 0x1000;
 const CLONE_THREAD: u64 = 0x1_0000;
-const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
+pub const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
 /// What all threads share: memory, folders, descriptors, handlers.
 const THREAD: u64 = CLONE_THREAD | CLONE_VM | 0x200 | 0x400 | 0x800;
 const CLONE_CLEAR_SIGHAND: u64 = 1 << 32;
@@ -88,7 +88,7 @@ pub fn serve(context: &mut Context, number: u64, args: &[u64; 6]) {
     if flags & CLONE_VM != 0 && flags & CLONE_CLEAR_SIGHAND != 0 {
         // Our handlers would go with the program's. Kernels before 5.5 do not know the flag, and libraries do without it.
         calls::made(context, number, args, -22);
-    } else if flags & CLONE_VM == 0 && state::get().shared.is_with_forks() {
+    } else if flags & CLONE_VM == 0 && state::get().shared.is_any() {
         end::because(context, "the program forks while it has memory that both can write", true);
     } else if flags & CLONE_VM == 0 {
         fork(context, number, args, flags);

@@ -293,7 +293,7 @@ unsafe extern "C" fn serve(frame: &mut Frame) {
     unsafe { PROGRAMS = ((state.hot.stubs + STUBS) as *const u64).read() };
     frame.target = back - calls::BYTES;
     let signals = &thread::get().signals;
-    if !state.on || state.full || signals.has_come() {
+    if !state.on || state.full || state.shared.is_asked_for || signals.has_come() {
         return;
     }
     let (number, args) = (frame.rax, [frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8, frame.r9]);
@@ -302,8 +302,9 @@ unsafe extern "C" fn serve(frame: &mut Frame) {
     }
     let result = calls::make_open(number, &args);
     let has_come = signals.has_come();
-    let is_again =
-        has_come && (result == MADE_AGAIN || result == -sys::EINTR && (signals::restarts(number) || death::has_come()));
+    let is_again = state.shared.is_asked_for && result == -sys::EINTR
+        || has_come
+            && (result == MADE_AGAIN || result == -sys::EINTR && (signals::restarts(number) || death::has_come()));
     if !is_again {
         calls::note_made(number, &args, result);
         frame.rax = result as u64;

@@ -1,11 +1,14 @@
 //! Memory that other processes could write, and do not: that of a file which nobody else has open, and anonymous memory of a process that has not forked since.
 //!
 //! The kernel tells of who opens such a file (a lease, `fcntl(F_SETLEASE)`), by our signal, and lets nobody have it before it is answered. Then the light part ends, as it does where
-//! the process forks.
+//! the process forks, or does with the memory or the file what an expansion, where the memory is private, does not follow.
 
+use crate::files::{self, Kind};
+use crate::signals;
 use crate::state;
-use crate::sys::{self, MAP_ANONYMOUS};
+use crate::sys::{self, MAP_ANONYMOUS, MAP_SHARED};
 
+const NEWFSTATAT: u64 = 262;
 const F_GETFL: u64 = 3;
 const F_SETOWN: u64 = 8;
 const F_SETSIG: u64 = 10;
@@ -15,60 +18,162 @@ const F_WRLCK: u64 = 1;
 const F_UNLCK: u64 = 2;
 const O_ACCMODE: i64 = 3;
 const O_RDONLY: i64 = 0;
+const AT_FDCWD: u64 = -100i64 as u64;
+const MADV_DONTNEED: u64 = 4;
+const MADV_FREE: u64 = 8;
+const MADV_REMOVE: u64 = 9;
 /// Our own descriptors of such files have at least this number.
-const OURS: u64 = 700;
-/// Most of them.
+const FIRST: u64 = 700;
+/// Most such mappings.
 const MOST: usize = 8;
 
-/// What a process shares, or could.
+/// A file of which the process has a lease: our descriptor, device and inode.
+#[derive(Clone, Copy)]
+struct File {
+    own: u32,
+    inode: [u64; 2],
+}
+
+/// Such memory: its first byte, the one behind it, and the file.
+#[derive(Clone, Copy)]
+struct Mapped {
+    start: u64,
+    end: u64,
+    file: Option<File>,
+}
+
+/// What a process has of it.
 #[derive(Clone, Copy)]
 pub struct Shared {
-    /// Whether it could share memory with its forks.
-    with_forks: bool,
-    files: [Option<u32>; MOST],
+    mapped: [Option<Mapped>; MOST],
+    /// The file that the call maps which is being made.
+    maps: Option<File>,
+    /// Whether another process has asked for one of them.
+    pub is_asked_for: bool,
 }
 
 impl Shared {
     pub const fn new() -> Self {
-        Self { with_forks: false, files: [None; MOST] }
+        Self { mapped: [None; MOST], maps: None, is_asked_for: false }
     }
 
-    /// The program maps memory that others could write; whether it is its own until somebody else asks for it.
-    pub fn maps(&mut self, args: &[u64; 6]) -> bool {
-        let own = args[3] & MAP_ANONYMOUS != 0 || is_read_only(args[4]) || self.lease(args[4]);
-        self.with_forks |= own && (args[3] & MAP_ANONYMOUS != 0 || !is_read_only(args[4]));
-        own
+    /// Whether there is any.
+    pub fn is_any(&self) -> bool {
+        self.mapped.iter().any(Option::is_some)
     }
 
-    /// Whether forks would share its memory.
-    pub fn is_with_forks(&self) -> bool {
-        self.with_forks
-    }
-
-    fn lease(&mut self, file: u64) -> bool {
-        let Some(slot) = self.files.iter_mut().find(|slot| slot.is_none()) else { return false };
-        // The program may close its own, and the lease is to be given back.
-        let own = fcntl(file, F_DUPFD_CLOEXEC, OURS);
-        let Ok(own) = u32::try_from(own) else { return false };
-        let file = own.into();
-        let leased = fcntl(file, F_SETLEASE, F_WRLCK) == 0
-            && fcntl(file, F_SETSIG, crate::signals::OURS as u64) == 0
-            && fcntl(file, F_SETOWN, state::get().pid.into()) == 0;
-        if leased {
-            *slot = Some(own);
-        } else {
-            close(file);
+    /// Whether the program may map memory that others could write.
+    pub fn may_map(&mut self, args: &[u64; 6]) -> bool {
+        if args[3] & MAP_ANONYMOUS == 0 {
+            if is_read_only(args[4]) {
+                return true;
+            }
+            self.maps = lease(args[4]);
+            if self.maps.is_none() {
+                return false;
+            }
         }
-        leased
+        self.mapped.iter().any(Option::is_none)
+    }
+
+    /// It has mapped memory, or could not.
+    pub fn made(&mut self, args: &[u64; 6], result: i64) {
+        let file = self.maps.take();
+        let is_ours = args[3] & MAP_SHARED != 0 && (args[3] & MAP_ANONYMOUS != 0 || file.is_some());
+        let slot = self.mapped.iter_mut().find(|slot| slot.is_none());
+        match (slot, u64::try_from(result)) {
+            (Some(slot), Ok(start)) if is_ours => *slot = Some(Mapped { start, end: start + args[1], file }),
+            _ => file.into_iter().for_each(File::give_back),
+        }
+    }
+
+    /// It has unmapped this.
+    pub fn unmapped(&mut self, start: u64, len: u64) {
+        let is_gone = |mapped: &Mapped| start <= mapped.start && mapped.end <= start.saturating_add(len);
+        for slot in self.mapped.iter_mut().filter(|slot| slot.as_ref().is_some_and(is_gone)) {
+            slot.take().and_then(|mapped| mapped.file).into_iter().for_each(File::give_back);
+        }
+    }
+
+    /// Why the light part ends at a call that does with such memory, or its file, what private memory does not show.
+    pub fn refuses(&self, number: u64, args: &[u64; 6]) -> Option<&'static str> {
+        if !self.is_any() {
+            return None;
+        }
+        let (is_memory, is_file) = match number {
+            // mremap; madvise
+            25 => (self.overlaps(args[0], 1), false),
+            28 => {
+                ([MADV_DONTNEED, MADV_FREE, MADV_REMOVE].contains(&args[2]) && self.overlaps(args[0], args[1]), false)
+            }
+            // open, truncate, creat; openat, openat2
+            2 | 76 | 85 => (false, self.has(inode_at(AT_FDCWD, args[0]))),
+            257 | 437 => (false, self.has(inode_at(args[0], args[1]))),
+            9 if args[3] & MAP_ANONYMOUS == 0 => (false, self.has(inode(args[4]))),
+            // What writes: write, pwrite64, writev, sendfile, ftruncate, fallocate, pwritev, pwritev2; splice, copy_file_range
+            1 | 18 | 20 | 40 | 77 | 285 | 296 | 328 => (false, self.has(inode(args[0]))),
+            275 | 326 => (false, self.has(inode(args[2]))),
+            _ => (false, false),
+        };
+        if is_memory {
+            Some("the program moves or drops memory that other processes could write")
+        } else {
+            is_file.then_some("the program opens, maps or writes a file that it has mapped, and can write to")
+        }
+    }
+
+    fn overlaps(&self, start: u64, len: u64) -> bool {
+        self.mapped.iter().flatten().any(|mapped| start < mapped.end && mapped.start < start.saturating_add(len))
+    }
+
+    fn has(&self, inode: Option<[u64; 2]>) -> bool {
+        let files = self.mapped.iter().flatten().filter_map(|mapped| mapped.file);
+        inode.is_some() && files.map(|file| Some(file.inode)).any(|known| known == inode)
     }
 
     /// Others may have the files from here on.
     pub fn give_back(&mut self) {
-        for file in self.files.iter_mut().filter_map(Option::take) {
-            fcntl(file.into(), F_SETLEASE, F_UNLCK);
-            close(file.into());
-        }
+        self.mapped.iter_mut().filter_map(Option::take).filter_map(|mapped| mapped.file).for_each(File::give_back);
     }
+}
+
+impl File {
+    fn give_back(self) {
+        let own = self.own.into();
+        fcntl(own, F_SETLEASE, F_UNLCK);
+        close(own);
+    }
+}
+
+/// A lease of a file that nobody else has open.
+fn lease(descriptor: u64) -> Option<File> {
+    let inode = inode(descriptor)?;
+    // The program may close its own, and the lease is to be given back.
+    let own = u32::try_from(fcntl(descriptor, F_DUPFD_CLOEXEC, FIRST)).ok()?;
+    let number = own.into();
+    let leased = fcntl(number, F_SETLEASE, F_WRLCK) == 0
+        && fcntl(number, F_SETSIG, signals::OURS as u64) == 0
+        && fcntl(number, F_SETOWN, state::get().pid.into()) == 0;
+    if !leased {
+        close(number);
+    }
+    leased.then_some(File { own, inode })
+}
+
+/// Device and inode of an open regular file.
+fn inode(descriptor: u64) -> Option<[u64; 2]> {
+    match files::kind(descriptor) {
+        Kind::Regular(key) => Some([key.0[0], key.0[1]]),
+        Kind::Other | Kind::Nothing => None,
+    }
+}
+
+/// Those of the file at a path.
+fn inode_at(folder: u64, path: u64) -> Option<[u64; 2]> {
+    let mut stat = [0u64; 18];
+    // SAFETY: room for the structure.
+    let found = unsafe { sys::call(NEWFSTATAT, [folder, path, stat.as_mut_ptr() as u64, 0, 0, 0]) };
+    (found == 0).then_some([stat[0], stat[1]])
 }
 
 fn fcntl(file: u64, command: u64, value: u64) -> i64 {

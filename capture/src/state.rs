@@ -44,8 +44,6 @@ pub struct State {
     pub answers: Answers,
     pub last_file: Last,
     pub shared: Shared,
-    /// Whether another process has asked for memory that was the program's own.
-    pub is_asked_for: bool,
 }
 
 struct Own(UnsafeCell<State>);
@@ -74,7 +72,6 @@ static STATE: Own = Own(UnsafeCell::new(State {
     answers: Answers::new(),
     last_file: Last::new(),
     shared: Shared::new(),
-    is_asked_for: false,
 }));
 
 /// The process's.

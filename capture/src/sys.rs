@@ -38,7 +38,10 @@ pub const FACCESSAT2: u64 = 439;
 pub const COPY_FILE_RANGE: u64 = 326;
 pub const GETTID: u64 = 186;
 
+pub const FUTEX: u64 = 202;
+
 pub const EINTR: i64 = 4;
+pub const EAGAIN: i64 = 11;
 pub const EFAULT: i64 = 14;
 pub const EINVAL: i64 = 22;
 pub const ENOSYS: i64 = 38;

@@ -37,9 +37,9 @@ pub struct Thread {
     pub timer: Option<u32>,
     /// Where it goes on once a signal is delivered at a site that jumps.
     pub back: u64,
-    /// What it has asked the kernel to make 0 at its end, and its list of robust futexes with its length.
+    /// What it has asked the kernel to make 0 at its end, and its list of robust futexes.
     pub cleared: u64,
-    pub robust: [u64; 2],
+    pub robust: u64,
     /// Whether the light part has ended for it.
     pub has_left: bool,
     /// Whether it tries to lock a priority-inheriting futex again.
@@ -111,7 +111,7 @@ pub fn make(index: usize) -> Option<&'static mut Thread> {
         timer: None,
         back: 0,
         cleared: 0,
-        robust: [0; 2],
+        robust: 0,
         has_left: false,
         tries_again: false,
         frame: 0,

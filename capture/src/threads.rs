@@ -5,25 +5,24 @@
 
 use crate::calls;
 use crate::end;
+use crate::fork::{CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID, CLONE_PARENT_SETTID};
 use crate::hot;
 use crate::signals::{self, Context};
 use crate::state;
-use crate::sys;
+use crate::sys::{self, EAGAIN, FUTEX};
 use crate::thread::{self, MOST, Thread};
 use crate::trap;
 use crate::turn;
 use core::arch::{asm, global_asm};
 use core::sync::atomic::Ordering;
 
-const CLONE_PARENT_SETTID: u64 = 0x10_0000;
-const CLONE_CHILD_CLEARTID: u64 = 0x20_0000;
-const CLONE_CHILD_SETTID: u64 = 0x100_0000;
 /// What is done here in the kernel's place.
 const OURS: u64 = CLONE_PARENT_SETTID | CLONE_CHILD_SETTID;
 const SET_TID_ADDRESS: u64 = 218;
 const SET_ROBUST_LIST: u64 = 273;
+/// Bytes of the head of a list of robust futexes.
+const ROBUST_LIST: u64 = 24;
 const TIMER_DELETE: u64 = 226;
-const FUTEX: u64 = 202;
 const FUTEX_WAKE: u64 = 1;
 /// In a futex's word: the thread that has it, whether that has ended, and whether others wait.
 const FUTEX_TID: u32 = 0x3fff_ffff;
@@ -31,7 +30,6 @@ const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
 const FUTEX_WAITERS: u32 = 0x8000_0000;
 /// Most entries of a list of robust futexes that are looked at, as by the kernel.
 const MOST_ROBUST: usize = 2048;
-const EAGAIN: i64 = -11;
 
 // `bugnet_clone(flags, stack, 0, word to clear, base of FS)`: the new thread's id; that one begins.
 global_asm!(
@@ -109,13 +107,13 @@ pub fn create(context: &mut Context, number: u64, args: &[u64; 6], new: &New) {
     become_many();
     let me = thread::get();
     let slot = free().and_then(|index| thread::make(index).map(|thread| (index, thread)));
-    let Some((index, child)) = slot else { return calls::made(context, number, args, EAGAIN) };
+    let Some((index, child)) = slot else { return calls::made(context, number, args, -EAGAIN) };
     child.signals.mask = me.signals.mask;
     if new.flags & CLONE_CHILD_CLEARTID != 0 {
         child.cleared = new.child;
     }
     let (start, size) = child.handlers();
-    let Some(frame) = context.copy(start + size) else { return calls::made(context, number, args, EAGAIN) };
+    let Some(frame) = context.copy(start + size) else { return calls::made(context, number, args, -EAGAIN) };
     let mut copy = Context::at(frame);
     copy.set_rax(0);
     if new.stack != 0 {
@@ -168,19 +166,18 @@ pub fn answer(number: u64, args: &[u64; 6]) -> Option<i64> {
             Some(me.tid.into())
         }
         SET_ROBUST_LIST => {
-            if args[1] != 24 {
-                return Some(-22);
+            if args[1] == ROBUST_LIST {
+                me.robust = args[0];
             }
-            me.robust = [args[0], args[1]];
             None
         }
         _ => None,
     }
 }
 
-/// Visits the words of the robust futexes that a thread may have: where they are, and whether the kernel hands them on itself.
+/// Visits the words of the robust futexes that a thread may have.
 fn robust(me: &Thread, mut see: impl FnMut(u64)) {
-    let head = me.robust[0];
+    let head = me.robust;
     if head == 0 {
         return;
     }
@@ -245,7 +242,7 @@ pub fn end(args: &[u64; 6]) {
         if me.cleared != 0 {
             sys::call3(FUTEX, me.cleared, FUTEX_WAKE, 1);
         }
-        sys::call3(SET_ROBUST_LIST, 0, 24, 0);
+        sys::call3(SET_ROBUST_LIST, 0, ROBUST_LIST, 0);
         if let Some(timer) = me.timer {
             sys::call3(TIMER_DELETE, timer.into(), 0, 0);
         }
@@ -274,5 +271,5 @@ pub fn forget() {
     turn::forget();
     let me = thread::get();
     me.tid = state::get().pid;
-    (me.timer, me.robust, me.cleared) = (None, [0; 2], 0);
+    (me.timer, me.robust, me.cleared) = (None, 0, 0);
 }

@@ -14,11 +14,10 @@ use crate::log::Record;
 use crate::moment;
 use crate::signals::{Context, OURS};
 use crate::state;
-use crate::sys;
+use crate::sys::{self, FUTEX};
 use crate::thread::{self, Thread};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-const FUTEX: u64 = 202;
 const WAIT_PRIVATE: u64 = 128;
 const WAKE_PRIVATE: u64 = 129;
 const RT_TGSIGQUEUEINFO: u64 = 297;

@@ -299,7 +299,7 @@ pub static TABLE: &[SystemCall] = &[
     unnamed(240, "mq_open").writes(&[]),
     unnamed(241, "mq_unlink").writes(&[]),
     unnamed(242, "mq_timedsend").writes(&[]),
-    unnamed(243, "mq_timedreceive").writes(&[(1, Kernel::Result(1))]),
+    unnamed(243, "mq_timedreceive").writes(&[(1, Kernel::Result(1)), (3, Kernel::Bytes(4))]),
     unnamed(244, "mq_notify").writes(&[]),
     unnamed(245, "mq_getsetattr").writes_last(&[(2, Kernel::Bytes(64))]),
     unnamed(246, "kexec_load").writes(&[]),

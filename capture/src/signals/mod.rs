@@ -467,13 +467,21 @@ pub fn let_in() {
 pub fn waiting(number: u64, args: &[u64; 6]) -> i64 {
     let (signals, handled) = (&thread::get().signals, state::get().signals.handled);
     let mask = signals.mask;
-    // Deadly ones may come at any time.
-    let opens = handled & !mask != 0;
+    // Deadly ones may come at any time; who asks for a file that is the program's own is not to wait for the call's end.
+    let is_leased = state::get().shared.is_any();
+    let opens = handled & !mask != 0 || is_leased;
     if opens {
-        block(served(mask));
+        block(if is_leased { mask & !OPEN } else { served(mask) });
     }
-    // SAFETY: the program's own call.
-    let result = unsafe { sys::wait(number, args, &raw const signals.come) };
+    let result = loop {
+        // SAFETY: the program's own call.
+        let result = unsafe { sys::wait(number, args, &raw const signals.come) };
+        let is_ours = is_leased && result == -sys::EINTR && !signals.has_come();
+        // Ours came for something that is over.
+        if !is_ours || state::get().shared.is_asked_for {
+            break result;
+        }
+    };
     if opens {
         block(served(mask | state::get().signals.handled));
     }

@@ -13,10 +13,7 @@ pub const SLEEP: Duration = Duration::from_millis(10);
 
 /// Waits for something that is far away, which `test` finds, and sleeps a while where it does not: without any lock, as in [`until`].
 pub fn asleep<T>(context: *mut c_void, mut test: impl FnMut() -> Option<T>) -> T {
-    let suspendable = |yes: bool| {
-        // SAFETY: as in `until`.
-        unsafe { dr_thread::let_suspend(context, yes) };
-    };
+    let suspendable = |yes| suspendable(context, yes);
     suspendable(true);
     let found = loop {
         if let Some(found) = test() {
@@ -42,11 +39,7 @@ pub fn until<T>(
         }
         std::hint::spin_loop();
     }
-    let suspendable = |yes: bool| {
-        // SAFETY: the calling thread's context; it holds no lock of DynamoRIO's, and nobody waits for the locks that it holds
-        // without being in here.
-        unsafe { dr_thread::let_suspend(context, yes) };
-    };
+    let suspendable = |yes| suspendable(context, yes);
     suspendable(true);
     let mut turns = 0;
     let found = loop {
@@ -70,4 +63,11 @@ pub fn until<T>(
     };
     suspendable(false);
     found
+}
+
+/// Says whether DynamoRIO may suspend the calling thread, whose context is `context`, where it waits.
+fn suspendable(context: *mut c_void, yes: bool) {
+    // SAFETY: the calling thread's context; it holds no lock of DynamoRIO's, and nobody waits for the locks that it holds without
+    // being in here.
+    unsafe { dr_thread::let_suspend(context, yes) };
 }

@@ -3,6 +3,7 @@
 mod compat;
 mod descriptors;
 pub mod expand;
+mod form;
 mod kinds;
 mod order;
 
@@ -24,7 +25,6 @@ use crate::kernel::limits;
 use crate::kernel::mapping_limit;
 use crate::kernel::program_break;
 use crate::kernel::streams;
-use crate::kernel::substitute::{Substitution, highest_descriptor};
 use crate::kernel::timers;
 use crate::log::code;
 use crate::log::file;
@@ -36,7 +36,6 @@ use crate::picture::writable_code;
 use crate::run::dying::{die, wait_to_end};
 use crate::run::parts::call::{SYSCALL_BYTES, left_in_r11, take_pending_pc};
 use crate::run::parts::chaos::Point;
-use crate::run::parts::exec::Exec;
 use crate::run::parts::last_program;
 use crate::run::signals::mask;
 use crate::run::snapshot;
@@ -48,6 +47,7 @@ use bugnet_dr::ir::Segment;
 use bugnet_dr::thread::segment_base;
 use bugnet_format::record::{EndReason, OutputStream, Record, RegisterUpdates, register_number};
 use bugnet_format::regs::{GPR_NAMES, R11, RAX, RCX, RSP, RegisterFile};
+use form::{execute, substitute};
 use kinds::{Output, borrows, child_stack, creates_thread, forks, known, mapped, shares_memory};
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
@@ -336,58 +336,6 @@ fn wait_if_ends(thread: &Thread, drcontext: *mut c_void, number: i64) {
     if number == libc::SYS_exit_group && !alone() && !thread.is_foreign() {
         wait_to_end(drcontext);
     }
-}
-
-/// Before a program is executed, just before DynamoRIO sees to that.
-fn execute(thread: &mut Thread, drcontext: *mut c_void) {
-    let call = executing::Call::Executes;
-    call.begins(drcontext, thread.is_foreign());
-    thread.syscall.executing = Some(call);
-}
-
-/// Gives the kernel some system calls in another form, whether or not the thread is recorded; 0 if it is not to get
-/// one at all.
-fn substitute(thread: &mut Thread, drcontext: *mut c_void, number: i64) -> Bool {
-    if helper::let_go(number) {
-        // For some milliseconds.
-        static TIME: [u64; 2] = [0, 10_000_000];
-        let arguments = [(0, TIME.as_ptr() as u64), (1, 0)];
-        thread.syscall.substitution = Substitution::make(drcontext, libc::SYS_nanosleep, &arguments);
-        thread.syscall.sleeps = true;
-        return 1;
-    }
-    if !matches!(number, libc::SYS_execve | libc::SYS_execveat | libc::SYS_close_range | libc::SYS_brk) {
-        return 1;
-    }
-    let Some(machine) = Machine::current() else { return 1 };
-    let regs = machine.register_file();
-    let args = ARGUMENTS.map(|reg| regs.gpr[reg]);
-    if number == libc::SYS_brk {
-        let step = program_break::before(args[0]);
-        thread.syscall.substitution = program_break::substitute(drcontext, &step);
-        thread.syscall.program_break = Some(step);
-    } else if number != libc::SYS_close_range {
-        let own = (thread.syscall.own_limits, thread.syscall.own_streams.as_ref());
-        match Exec::prepare(drcontext, number, &args, own) {
-            Ok(exec) => {
-                thread.syscall.exec = exec;
-                // The program inherits it.
-                thread.signals.mask.reopen();
-                execute(thread, drcontext);
-            }
-            Err(result) => {
-                thread.syscall.before = None;
-                thread.signals.mask.not_called();
-                // SAFETY: in the pre-syscall event.
-                unsafe { call_event::set_result(drcontext, result as u64) };
-                return 0;
-            }
-        }
-    } else if let Some(highest) = highest_descriptor().filter(|highest| args[0] <= args[1] && *highest < args[1]) {
-        // DynamoRIO looks at each number, and there are 2^32.
-        thread.syscall.substitution = Substitution::make(drcontext, number, &[(1, highest.max(args[0]))]);
-    }
-    1
 }
 
 /// Answers a system call in the kernel's place.

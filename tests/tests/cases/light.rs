@@ -189,19 +189,16 @@ fn processes(log: &Path) -> Result<impl Iterator<Item = PathBuf>> {
     Ok(entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b"p")).map(|entry| entry.path()))
 }
 
-/// Records lightly, and looks at what came of it.
-fn look(job: &Job, native: &Output, (recorded, options): (&Job, &[&str]), log: &Path) -> Result<()> {
+/// Records lightly, and looks at what came of it; what the expansion said.
+fn look(job: &Job, native: &Output, (recorded, options): (&Job, &[&str]), log: &Path) -> Result<String> {
     let mut output = run(&mut recorded.recorded(log, &[&["--light"], options].concat())?)?;
     let messages = take_messages(&mut output);
     ensure!(messages.is_empty(), "{messages}");
     same_behaviour(native, &output).context("captured instead of natively run")?;
     same_files(&job.dir, &recorded.dir)?;
     let expanded = expand(log)?;
-    let said = String::from_utf8_lossy(&expanded.stderr).into_owned();
-    // Where threads compute at the same time, they have moments, of which some look alike.
-    let told = said.lines().filter(|line| !line.contains("of the moments at which"));
-    ensure!(told.count() == 1, "{said}");
-    verify_log(log, native)
+    verify_log(log, native)?;
+    Ok(String::from_utf8_lossy(&expanded.stderr).into_owned())
 }
 
 fn program(program: &Program, scale: Scale, test: &str) -> Result<()> {
@@ -209,7 +206,8 @@ fn program(program: &Program, scale: Scale, test: &str) -> Result<()> {
     let job = program.job(&workshop.folder("native")?, scale)?;
     let native = run(&mut job.native()?)?;
     let recorded = program.job(&workshop.folder("recorded")?, scale)?;
-    look(&job, &native, (&recorded, program.options), &workshop.path.join("log"))?;
+    let said = look(&job, &native, (&recorded, program.options), &workshop.path.join("log"))?;
+    ensure!(said.lines().count() == 1, "{said}");
     workshop.done()
 }
 
@@ -221,7 +219,10 @@ fn threaded(program: &Program) -> Result<()> {
     let native = run(&mut job.native()?)?;
     let recorded = program.job_with_threads(&workshop.folder("recorded")?, Scale::Small, THREADS)?;
     let log = workshop.path.join("log");
-    look(&job, &native, (&recorded, program.options), &log)?;
+    let said = look(&job, &native, (&recorded, program.options), &log)?;
+    // Where threads compute at the same time, they have moments, of which some may look alike.
+    let told = said.lines().filter(|line| !line.contains("of the moments at which"));
+    ensure!(told.count() == 1, "{said}");
     must_pass(&["replay", "--merged"], &log)?;
     workshop.done()
 }
@@ -232,7 +233,8 @@ fn script(name: &str, command: &[&str]) -> Result<()> {
     let native = run(&mut job.native()?)?;
     let recorded = Job { dir: workshop.folder("recorded")?, ..job.clone() };
     let log = workshop.path.join("log");
-    look(&job, &native, (&recorded, &[]), &log)?;
+    let said = look(&job, &native, (&recorded, &[]), &log)?;
+    ensure!(said.lines().count() == 1, "{said}");
     // Made again, it is the same: each call is at the same position, with the same results. (What is watched of memory for a full list takes long.)
     let calls = must_pass(&["syscalls", "--records"], &log)?.stdout;
     processes(&log)?.try_for_each(fs::remove_dir_all)?;
@@ -269,7 +271,7 @@ fn one_process() -> Result<()> {
 /// Records a program of our own lightly, whose output no other run may have: what is replayed is that of the run that was captured. One whose light
 /// part ends replays as far as it was captured, and ends as natively.
 fn own(name: &str, arguments: &[&str], ends: Option<&str>) -> Result<()> {
-    let workshop = Workshop::new(&format!("light-{name}-{}", arguments.len()))?;
+    let workshop = Workshop::new(&format!("light-{name}-{}", arguments.join("-")))?;
     let program = workshop.path.join(name);
     let source = source_tree().join("tests/programs/light").join(format!("{name}.c"));
     compile(&["gcc", "-O1", "-g"], &fs::read_to_string(source)?, &program)?;
@@ -484,6 +486,12 @@ pub fn trials() -> Result<Vec<Trial>> {
         ("features-thread", "features", &["thread"], None),
         ("crowd", "crowd", &["thread"], None),
         ("lent", "lent", &[], Some("the program traces another process")),
+        ("shared", "shared", &[], None),
+        ("shared-opens", "shared", &["opens"], Some("opens, maps or writes a file that it has mapped")),
+        ("shared-writes", "shared", &["writes"], Some("opens, maps or writes a file that it has mapped")),
+        ("shared-drops", "shared", &["drops"], Some("moves or drops memory")),
+        ("shared-forks", "shared", &["forks"], Some("forks while it has memory that both can write")),
+        ("shared-other", "shared", &["other"], Some("another process opens a file that the program has mapped")),
     ] {
         let body = move || own(program, arguments, ends).map_err(|e| Failed::from(format!("{e:?}")));
         trials.push(Trial::test(name, body));

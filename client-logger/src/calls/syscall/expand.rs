@@ -129,8 +129,8 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
     if number == libc::SYS_exit && call.result == 0 {
         return end_thread(thread, &call, position, regs);
     }
-    if number == libc::SYS_futex && call.result == layout::MADE_AGAIN && !light::is_signal_next() {
-        // A futex was tried, and is tried again when others had their turns.
+    if call.result == layout::MADE_AGAIN && !light::is_signal_next() {
+        // It is made again at once: a futex was tried, or the light part ends here.
         let again = Transfer::Resume(regs.clone());
         finish(drcontext, thread, &regs, &call, behind);
         if let Some(mut light) = light::of_process() {
