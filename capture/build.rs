@@ -36,7 +36,8 @@ fn main() {
         println!("cargo:rustc-link-arg-bins={arg}");
     }
     println!("cargo:rustc-link-arg-bins=-Wl,--image-base={ADDRESS}");
-    let mut table = String::from("&[\n");
+    let mut table = String::from("[\n");
+    let mut known = 0;
     for call in bugnet_system_calls::all() {
         let writes = call
             .writes
@@ -46,9 +47,11 @@ fn main() {
         let takes = call.args.unwrap_or_default().iter().enumerate();
         let takes: String = takes.filter_map(|(at, arg)| Some(format!("({at}, Taken::{}),", taken(arg)?))).collect();
         let (number, last, waits) = (call.number, call.writes_last, call.waits.is_some());
+        (known..number).for_each(|_| table.push_str("    None,\n"));
+        known = number + 1;
         let _ = writeln!(
             table,
-            "    Call {{ number: {number}, writes: {writes}, writes_last: {last}, waits: {waits}, sends: {sends}, takes: &[{takes}] }},"
+            "    Some(Call {{ writes: {writes}, writes_last: {last}, waits: {waits}, sends: {sends}, takes: &[{takes}] }}),"
         );
     }
     table.push(']');

@@ -45,6 +45,7 @@ const PR_SET_TSC: u64 = 26;
 const PR_SET_SECCOMP: u64 = 22;
 const PR_SET_MM: u64 = 35;
 const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
+const ARCH_SET_FS: u64 = 0x1002;
 const ARCH_GET_CPUID: u64 = 0x1011;
 const ARCH_SET_CPUID: u64 = 0x1012;
 const FUTEX_COMMAND: u64 = 0x7f;
@@ -93,6 +94,10 @@ fn way(number: u64, args: &[u64; 6]) -> Way {
             _ => Way::Make,
         },
         158 => match args[0] {
+            ARCH_SET_FS => {
+                hot::changes_base();
+                Way::Make
+            }
             ARCH_GET_CPUID => Way::Answer(1),
             ARCH_SET_CPUID => Way::Answer(-19),
             _ => Way::Make,
@@ -116,12 +121,17 @@ fn way(number: u64, args: &[u64; 6]) -> Way {
 
 /// Whether a call is made as it is, whatever its arguments, unless it is answered, or ends the light part.
 pub fn is_plain(number: u64) -> bool {
-    !SPECIAL.contains(&number)
+    !SPECIAL.contains(&number) && !matches!(number, threads::SET_TID_ADDRESS | threads::SET_ROBUST_LIST)
 }
 
-/// Whether a call with these arguments is made, neither answered nor the end of the light part.
-pub fn is_made(number: u64, args: &[u64; 6]) -> bool {
-    matches!(way(number, args), Way::Make)
+/// Whether such a call with these arguments is made as it is.
+pub fn is_open(number: u64, args: &[u64; 6]) -> bool {
+    !locks_pi(number, args) && matches!(way(number, args), Way::Make)
+}
+
+/// Whether a call locks a priority-inheriting futex while there are several threads.
+fn locks_pi(number: u64, args: &[u64; 6]) -> bool {
+    number == FUTEX && turn::is_shared() && matches!(args[1] & FUTEX_COMMAND, FUTEX_LOCK_PI | FUTEX_LOCK_PI2)
 }
 
 /// Whether a descriptor is of something that is no regular file, of which nothing says what it has.
@@ -183,6 +193,7 @@ fn exit(number: u64, args: &[u64; 6]) {
         note_made(number, args, 0);
     } else {
         note_unfinished(EXITS, &args[..1], number, args);
+        threads::end_last();
     }
     // SAFETY: ends the process.
     unsafe { sys::call(number, *args) };
@@ -210,17 +221,21 @@ fn make(number: u64, args: &[u64; 6]) -> i64 {
     if number == SCHED_YIELD {
         turn::give_way();
     }
-    if number == FUTEX && turn::is_shared() && matches!(args[1] & FUTEX_COMMAND, FUTEX_LOCK_PI | FUTEX_LOCK_PI2) {
+    if locks_pi(number, &args) {
         return lock_pi(&args);
     }
     if let Some(signal) = sends_to_itself(number, &args) {
         return send(number, &args, signal);
     }
-    if table::of(number).is_some_and(|call| call.waits) || MAY_WAIT.contains(&number) {
+    if may_wait(number) {
         return lent(number, &args, |args| signals::waiting(number, args));
     }
     // SAFETY: the program's own call.
     unsafe { sys::call(number, args) }
+}
+
+fn may_wait(number: u64) -> bool {
+    table::of(number).is_some_and(|call| call.waits) || MAY_WAIT.contains(&number)
 }
 
 /// Makes a call that may wait: other threads have the turn meanwhile, if they want it.
@@ -229,11 +244,11 @@ fn lent(number: u64, args: &[u64; 6], make: impl FnOnce(&[u64; 6]) -> i64) -> i6
         return make(args);
     }
     let me = thread::get();
-    let Some(buffers) = me.borrowed.lend(me.index, number, args) else { return make(args) };
+    let Some(given) = me.borrowed.lend(me.index, number, args) else { return make(args) };
     let turn = turn::lend(waits_surely(number, args));
-    let result = make(&buffers.args);
+    let result = make(&given);
     turn::take_back(turn);
-    me.borrowed.write_back(&buffers, if is_silent(number, result) { None } else { Some(result) });
+    me.borrowed.write_back(if is_silent(number, result) { None } else { Some(result) });
     result
 }
 
@@ -301,8 +316,12 @@ pub fn make_open(number: u64, args: &[u64; 6]) -> i64 {
     if let Some(answer) = redirect(number, &mut args) {
         return answer;
     }
+    if number == SCHED_YIELD {
+        turn::give_way();
+    }
     // SAFETY: the program's own call.
-    unsafe { sys::wait(number, &args, &raw const thread::get().signals.come) }
+    let wait = |args: &[u64; 6]| unsafe { sys::wait(number, args, &raw const thread::get().signals.come) };
+    if may_wait(number) { lent(number, &args, wait) } else { wait(&args) }
 }
 
 /// The signal that a call sends to the process itself.
@@ -325,8 +344,10 @@ fn send(number: u64, args: &[u64; 6], signal: u64) -> i64 {
     let mark = log::mark();
     death::note_in_call(signal, if matches!(number, 62 | 129) { SI_USER } else { SI_TKILL }, number, args);
     // A handler begins before such a call returns.
+    turn::keep();
     let result = signals::waiting(number, args);
     log::take_back(mark);
+    turn::keep_on();
     result
 }
 
@@ -370,7 +391,7 @@ fn finish(context: &mut Context, number: u64, args: &[u64; 6], result: i64) {
     let arrived = thread::get().signals.take_arrived();
     let Some(arrived) = arrived else {
         // The signal that asks for a file of the program's has interrupted it: the program makes it without us.
-        let is_again = result == MADE_AGAIN || result == -sys::EINTR && state::get().shared.is_asked_for;
+        let is_again = result == MADE_AGAIN || result == -sys::EINTR && state::get().ends.is_some();
         return if is_again { made_again(context, number) } else { made(context, number, args, result) };
     };
     if death::is_in_call(&arrived, number, args, result) {
@@ -399,6 +420,9 @@ pub fn made(context: &mut Context, number: u64, args: &[u64; 6], result: i64) {
 
 /// The log keeps a call.
 pub fn note_made(number: u64, args: &[u64; 6], result: i64) {
+    if turn::is_lost() {
+        return;
+    }
     if result >= 0 {
         streams::follow(number, args, result);
     }

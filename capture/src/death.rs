@@ -10,6 +10,7 @@ use crate::state;
 use crate::sys;
 use crate::thread;
 use crate::trap;
+use crate::turn;
 
 /// Sends the calling thread a signal.
 pub fn send(signal: usize) {
@@ -26,6 +27,7 @@ pub fn raised(signal: usize) {
         record.word(signal as u64);
         record.end();
     }
+    turn::end_process();
     signals::let_kill(signal);
     trap::dispatch(false);
     if signal == SIGTRAP {
@@ -56,6 +58,7 @@ pub fn note_in_call(signal: u64, code: i32, number: u64, args: &[u64; 6]) {
 }
 
 fn kill(context: &mut Context, signal: usize) {
+    turn::end_process();
     moment::over();
     signals::let_kill(signal);
     let only = bit(signal);

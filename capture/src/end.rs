@@ -11,14 +11,17 @@ use crate::thread;
 use crate::threads;
 use crate::trap;
 use crate::turn;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 /// What is said in front of the reason.
 pub const TEXT: &str = "light recording ends here, and the program goes on without it";
 
 /// Ends the light part, with a sentence for people; `again`: the call that is being served is then made by the program itself.
 pub fn because(context: &mut Context, why: &str, again: bool) {
+    // Threads that have lost their turn may come here at once.
+    static IS_OVER: AtomicBool = AtomicBool::new(false);
     let state = state::get();
-    if !state.on {
+    if !state.on || IS_OVER.swap(true, Ordering::SeqCst) {
         return;
     }
     state.on = false;
@@ -37,16 +40,16 @@ pub fn because(context: &mut Context, why: &str, again: bool) {
     turn::over();
 }
 
-/// Ends it, if somebody has asked for memory that was the program's own.
+/// Ends it, if there is a reason to do so as soon as it can be done.
 pub fn if_asked_for(context: &mut Context) {
-    if state::get().shared.is_asked_for {
-        because(context, "another process opens a file that the program has mapped, and can write to", false);
+    if let Some(why) = state::get().ends {
+        because(context, why, false);
     }
 }
 
 /// The process goes on without us: the calling thread at once, others when the calls are over that they are in.
 pub fn leave(context: &mut Context) {
-    signals::leave(turn::is_shared());
+    signals::leave(threads::are_many());
     trap::leave_code();
     leave_thread(context);
 }

@@ -5,6 +5,7 @@ use crate::answers;
 use crate::calls;
 use crate::death;
 use crate::elf::Elf;
+use crate::end;
 use crate::layout::EXECUTES;
 use crate::log;
 use crate::signals::{self, Context};
@@ -13,6 +14,7 @@ use crate::streams;
 use crate::sys;
 use crate::text::{Text, say};
 use crate::thread;
+use crate::threads;
 use crate::trap;
 use crate::turn;
 use core::fmt::Write;
@@ -47,6 +49,11 @@ static ROOM: Rooms = Rooms(core::cell::UnsafeCell::new(Room {
 
 /// `execve` and `execveat`.
 pub fn serve(context: &mut Context, number: u64, args: &[u64; 6]) {
+    if turn::is_with_others() && !threads::is_last() {
+        // Others would have the turn as soon as the log's end says so, and its own threads still be there.
+        let why = "a process with several threads executes a program while it shares memory with others";
+        return end::because(context, why, true);
+    }
     let result = execute(number, args);
     calls::made(context, number, args, result);
 }
@@ -61,8 +68,7 @@ fn native(number: u64, args: &[u64; 6], why: &str) -> i64 {
     // SAFETY: the program's own call.
     let result = unsafe { sys::call(number, *args) };
     trap::allow_tsc(false);
-    show();
-    log::take_back(mark);
+    show(mark);
     result
 }
 
@@ -70,7 +76,7 @@ fn native(number: u64, args: &[u64; 6], why: &str) -> i64 {
 /// one now. The log says which of both. `noted`: the other program's number there.
 fn hide(noted: u64, number: u64, args: &[u64; 6]) {
     let signals = &thread::get().signals;
-    turn::keep(true);
+    turn::keep();
     signals::hide_handlers(true);
     let dies = death::has_come();
     if state::get().lent == 0 {
@@ -80,17 +86,19 @@ fn hide(noted: u64, number: u64, args: &[u64; 6]) {
             calls::note_unfinished(EXECUTES, &[noted], number, args);
         }
     }
+    turn::leave_to_others();
     if dies {
         death::send(signals.arrived().signal);
     }
     signals::block(signals.mask);
 }
 
-/// It was not executed: our handlers are there again, and nothing but what instructions raise comes as a call is served.
-fn show() {
+/// It was not executed: our handlers are there again, and nothing but what instructions raise comes as a call is served. The log has nothing of that.
+fn show(mark: usize) {
     signals::hide_handlers(false);
     signals::block(signals::served(u64::MAX));
-    turn::keep(false);
+    log::take_back(mark);
+    turn::keep_on();
 }
 
 fn execute(number: u64, args: &[u64; 6]) -> i64 {
@@ -251,7 +259,6 @@ fn run(room: &mut Room, first: usize, envp: u64, number: u64, args: &[u64; 6]) -
         sys::call3(sys::PERSONALITY, personality, 0, 0);
         result
     };
-    show();
-    log::take_back(mark);
+    show(mark);
     result
 }

@@ -5,6 +5,7 @@ use crate::calls;
 use crate::end;
 use crate::layout::FORKED;
 use crate::log::{self, From};
+use crate::members;
 use crate::signals::{self, Context, Own, Signals};
 use crate::state;
 use crate::sys;
@@ -12,6 +13,7 @@ use crate::text::say;
 use crate::thread;
 use crate::threads::{self, New};
 use crate::trap;
+use crate::turn;
 use core::arch::global_asm;
 
 pub const CLONE: u64 = 56;
@@ -88,8 +90,6 @@ pub fn serve(context: &mut Context, number: u64, args: &[u64; 6]) {
     if flags & CLONE_VM != 0 && flags & CLONE_CLEAR_SIGHAND != 0 {
         // Our handlers would go with the program's. Kernels before 5.5 do not know the flag, and libraries do without it.
         calls::made(context, number, args, -22);
-    } else if flags & CLONE_VM == 0 && state::get().shared.is_any() {
-        end::because(context, "the program forks while it has memory that both can write", true);
     } else if flags & CLONE_VM == 0 {
         fork(context, number, args, flags);
     } else if flags & CLONE_VFORK != 0 && state::get().lent < DEPTH {
@@ -122,6 +122,19 @@ fn fork(context: &mut Context, number: u64, args: &[u64; 6], flags: u64) {
         }
         given[0] = structure.as_ptr() as u64;
     }
+    // Both can write what is shared.
+    let place = if state::get().shared.is_any() {
+        let Some(place) = turn::place_for_fork() else {
+            return end::because(
+                context,
+                "there is no room for what processes know of each other that share memory",
+                true,
+            );
+        };
+        Some(place)
+    } else {
+        None
+    };
     // A signal that has come is the parent's; what comes to the child finds it ready.
     let before = signals::block(u64::MAX);
     // SAFETY: the program's own call: the child goes on here, with a copy of all.
@@ -134,6 +147,9 @@ fn fork(context: &mut Context, number: u64, args: &[u64; 6], flags: u64) {
     };
     signals::block(before);
     if result != 0 {
+        if let Some(place) = place.filter(|_| result < 0) {
+            members::of(place).leave();
+        }
         calls::made(context, number, args, result);
         return;
     }
@@ -149,10 +165,14 @@ fn fork(context: &mut Context, number: u64, args: &[u64; 6], flags: u64) {
         // The parent's log is no longer there.
         state.on = false;
         context.set_rax(0);
+        if place.is_some() {
+            turn::over();
+        }
         end::leave(context);
         return;
     }
     threads::forget();
+    turn::begin_forked(place);
     if flags & CLONE_CHILD_CLEARTID != 0 {
         thread::get().cleared = child_word(number, args);
     }

@@ -34,6 +34,7 @@ mod kernel;
 #[allow(dead_code)]
 mod layout;
 mod log;
+mod members;
 mod moment;
 #[path = "../../lib-format/src/light/reach.rs"]
 #[allow(dead_code)]

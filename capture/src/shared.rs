@@ -1,36 +1,38 @@
-//! Memory that other processes could write, and do not: that of a file which nobody else has open, and anonymous memory of a process that has not forked since.
+//! Memory that other processes could write, and only those do that are forked from here, which have their turns together ([`crate::turn`]): anonymous memory, and that
+//! of a file which nobody else has open.
 //!
 //! The kernel tells of who opens such a file (a lease, `fcntl(F_SETLEASE)`), by our signal, and lets nobody have it before it is answered. Then the light part ends, as it does where
-//! the process forks, or does with the memory or the file what an expansion, where the memory is private, does not follow.
+//! the process does with the memory or the file what an expansion, where the memory is another file's, does not follow.
 
 use crate::files::{self, Kind};
+use crate::members;
 use crate::signals;
 use crate::state;
 use crate::sys::{self, MAP_ANONYMOUS, MAP_SHARED};
+use crate::turn;
 
 const NEWFSTATAT: u64 = 262;
 const F_GETFL: u64 = 3;
 const F_SETOWN: u64 = 8;
 const F_SETSIG: u64 = 10;
 const F_SETLEASE: u64 = 1024;
+const F_GETLEASE: u64 = 1025;
 const F_DUPFD_CLOEXEC: u64 = 1030;
 const F_WRLCK: u64 = 1;
 const F_UNLCK: u64 = 2;
 const O_ACCMODE: i64 = 3;
 const O_RDONLY: i64 = 0;
 const AT_FDCWD: u64 = -100i64 as u64;
-const MADV_DONTNEED: u64 = 4;
-const MADV_FREE: u64 = 8;
-const MADV_REMOVE: u64 = 9;
 /// Our own descriptors of such files have at least this number.
 const FIRST: u64 = 700;
 /// Most such mappings.
-const MOST: usize = 8;
+const MOST: usize = 64;
 
-/// A file of which the process has a lease: our descriptor, device and inode.
+/// A file of which the process has a lease: our descriptor, the process that is told who opens it, device and inode.
 #[derive(Clone, Copy)]
 struct File {
     own: u32,
+    owner: u32,
     inode: [u64; 2],
 }
 
@@ -39,6 +41,8 @@ struct File {
 struct Mapped {
     start: u64,
     end: u64,
+    /// Whether the program has asked for memory that it can write.
+    is_writable: bool,
     file: Option<File>,
 }
 
@@ -46,20 +50,22 @@ struct Mapped {
 #[derive(Clone, Copy)]
 pub struct Shared {
     mapped: [Option<Mapped>; MOST],
+    count: usize,
     /// The file that the call maps which is being made.
     maps: Option<File>,
-    /// Whether another process has asked for one of them.
-    pub is_asked_for: bool,
 }
+
+/// Why the light part ends where somebody opens such a file.
+pub const OPENED: &str = "another process opens a file that the program has mapped, and can write to";
 
 impl Shared {
     pub const fn new() -> Self {
-        Self { mapped: [None; MOST], maps: None, is_asked_for: false }
+        Self { mapped: [None; MOST], count: 0, maps: None }
     }
 
     /// Whether there is any.
     pub fn is_any(&self) -> bool {
-        self.mapped.iter().any(Option::is_some)
+        self.count > 0
     }
 
     /// Whether the program may map memory that others could write.
@@ -82,7 +88,10 @@ impl Shared {
         let is_ours = args[3] & MAP_SHARED != 0 && (args[3] & MAP_ANONYMOUS != 0 || file.is_some());
         let slot = self.mapped.iter_mut().find(|slot| slot.is_none());
         match (slot, u64::try_from(result)) {
-            (Some(slot), Ok(start)) if is_ours => *slot = Some(Mapped { start, end: start + args[1], file }),
+            (Some(slot), Ok(start)) if is_ours => {
+                *slot = Some(Mapped { start, end: start + args[1], is_writable: args[2] & sys::PROT_WRITE != 0, file });
+                self.count += 1;
+            }
             _ => file.into_iter().for_each(File::give_back),
         }
     }
@@ -91,7 +100,13 @@ impl Shared {
     pub fn unmapped(&mut self, start: u64, len: u64) {
         let is_gone = |mapped: &Mapped| start <= mapped.start && mapped.end <= start.saturating_add(len);
         for slot in self.mapped.iter_mut().filter(|slot| slot.as_ref().is_some_and(is_gone)) {
-            slot.take().and_then(|mapped| mapped.file).into_iter().for_each(File::give_back);
+            if turn::is_with_others() {
+                // Others may have the file still, which has one lease for all.
+                slot.iter_mut().for_each(|mapped| mapped.end = mapped.start);
+            } else {
+                slot.take().and_then(|mapped| mapped.file).into_iter().for_each(File::give_back);
+                self.count -= 1;
+            }
         }
     }
 
@@ -101,10 +116,10 @@ impl Shared {
             return None;
         }
         let (is_memory, is_file) = match number {
-            // mremap; madvise
-            25 => (self.overlaps(args[0], 1), false),
-            28 => {
-                ([MADV_DONTNEED, MADV_FREE, MADV_REMOVE].contains(&args[2]) && self.overlaps(args[0], args[1]), false)
+            // mremap; mprotect of a file's, which an expansion has alone, as it could only be read
+            25 => (self.overlaps(args[0], 1, |_| true), false),
+            10 if args[2] & sys::PROT_WRITE != 0 => {
+                (self.overlaps(args[0], args[1], |mapped| mapped.file.is_some() && !mapped.is_writable), false)
             }
             // open, truncate, creat; openat, openat2
             2 | 76 | 85 => (false, self.has(inode_at(AT_FDCWD, args[0]))),
@@ -116,19 +131,32 @@ impl Shared {
             _ => (false, false),
         };
         if is_memory {
-            Some("the program moves or drops memory that other processes could write")
+            Some("the program moves memory that other processes could write, or makes it writable")
         } else {
             is_file.then_some("the program opens, maps or writes a file that it has mapped, and can write to")
         }
     }
 
-    fn overlaps(&self, start: u64, len: u64) -> bool {
-        self.mapped.iter().flatten().any(|mapped| start < mapped.end && mapped.start < start.saturating_add(len))
+    fn overlaps(&self, start: u64, len: u64, is_meant: impl Fn(&Mapped) -> bool) -> bool {
+        let overlaps = |mapped: &&Mapped| start < mapped.end && mapped.start < start.saturating_add(len);
+        self.mapped.iter().flatten().filter(overlaps).any(is_meant)
     }
 
     fn has(&self, inode: Option<[u64; 2]>) -> bool {
         let files = self.mapped.iter().flatten().filter_map(|mapped| mapped.file);
         inode.is_some() && files.map(|file| Some(file.inode)).any(|known| known == inode)
+    }
+
+    /// The process that the kernel tells who opens a file may have ended: this one is told from here on. Whether somebody has opened one meanwhile.
+    pub fn adopt(&mut self) -> bool {
+        let files = self.mapped.iter_mut().flatten().filter_map(|mapped| mapped.file.as_mut());
+        let mut asked = false;
+        for file in files.filter(|file| members::is_gone(file.owner)) {
+            file.owner = state::get().pid;
+            fcntl(file.own.into(), F_SETOWN, file.owner.into());
+            asked |= fcntl(file.own.into(), F_GETLEASE, 0) != F_WRLCK as i64;
+        }
+        asked
     }
 
     /// Others may have the files from here on.
@@ -150,14 +178,14 @@ fn lease(descriptor: u64) -> Option<File> {
     let inode = inode(descriptor)?;
     // The program may close its own, and the lease is to be given back.
     let own = u32::try_from(fcntl(descriptor, F_DUPFD_CLOEXEC, FIRST)).ok()?;
-    let number = own.into();
+    let (number, owner) = (own.into(), state::get().pid);
     let leased = fcntl(number, F_SETLEASE, F_WRLCK) == 0
         && fcntl(number, F_SETSIG, signals::OURS as u64) == 0
-        && fcntl(number, F_SETOWN, state::get().pid.into()) == 0;
+        && fcntl(number, F_SETOWN, owner.into()) == 0;
     if !leased {
         close(number);
     }
-    leased.then_some(File { own, inode })
+    leased.then_some(File { own, owner, inode })
 }
 
 /// Device and inode of an open regular file.

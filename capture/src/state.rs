@@ -21,6 +21,8 @@ pub struct State {
     pub on: bool,
     /// Whether the log's disk is full.
     pub full: bool,
+    /// Why the light part ends as soon as it can.
+    pub ends: Option<&'static str>,
     /// Path of the log's folder, and of this program.
     pub folder: [u8; 1024],
     pub own: [u8; 1024],
@@ -57,6 +59,7 @@ static STATE: Own = Own(UnsafeCell::new(State {
     cpu: 0,
     on: false,
     full: false,
+    ends: None,
     folder: [0; 1024],
     own: [0; 1024],
     elf: [0; 4096],

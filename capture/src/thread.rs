@@ -19,19 +19,22 @@ const AT: u64 = 0x1002_0000_0000;
 pub const MOST: usize = 1 << 15;
 /// Bytes of the stack of handlers: the kernel's frames, with all registers that there are, and what they call.
 const HANDLER_STACK: u64 = 128 << 10;
+/// Where in a slot the stack of calls that do not trap ends.
+pub const CALLS_END: u64 = SLOT - HANDLER_STACK;
 
 /// A thread of the program's.
+#[repr(C)]
 pub struct Thread {
+    /// The base of FS, by which a site that jumps finds it; 0 if that is not known ([`crate::hot`]).
+    pub base: u64,
     /// The slot's number.
     pub index: u32,
     /// Its id.
     pub tid: u32,
     /// Not 0 as long as it lives: the kernel makes it 0.
     pub alive: AtomicU32,
-    /// What others tell it that waits for its turn ([`crate::turn`]).
-    pub told: AtomicU32,
-    /// The thread that waits behind it for the turn, if any: its index, and 1.
-    pub behind: u32,
+    /// Its place among those that have turns ([`crate::members`]).
+    pub place: u32,
     pub signals: Own,
     /// The timer of signals that wait.
     pub timer: Option<u32>,
@@ -57,7 +60,7 @@ impl Thread {
 
     /// Where the stack of calls that do not trap ends.
     pub fn calls_end(&self) -> u64 {
-        self.slot() + SLOT - HANDLER_STACK
+        self.slot() + CALLS_END
     }
 
     /// The stack of handlers: where it begins, and its bytes.
@@ -102,11 +105,11 @@ pub fn make(index: usize) -> Option<&'static mut Thread> {
     }
     let thread = at(index) as *mut Thread;
     let new = Thread {
+        base: 0,
         index: index as u32,
         tid: 0,
         alive: AtomicU32::new(1),
-        told: AtomicU32::new(0),
-        behind: 0,
+        place: 0,
         signals: Own::new(),
         timer: None,
         back: 0,

@@ -7,19 +7,22 @@ use crate::calls;
 use crate::end;
 use crate::fork::{CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID, CLONE_PARENT_SETTID};
 use crate::hot;
+use crate::members;
 use crate::signals::{self, Context};
 use crate::state;
 use crate::sys::{self, EAGAIN, FUTEX};
+use crate::text::say;
 use crate::thread::{self, MOST, Thread};
 use crate::trap;
 use crate::turn;
 use core::arch::{asm, global_asm};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 /// What is done here in the kernel's place.
 const OURS: u64 = CLONE_PARENT_SETTID | CLONE_CHILD_SETTID;
-const SET_TID_ADDRESS: u64 = 218;
-const SET_ROBUST_LIST: u64 = 273;
+const CLONE_SETTLS: u64 = 0x8_0000;
+pub const SET_TID_ADDRESS: u64 = 218;
+pub const SET_ROBUST_LIST: u64 = 273;
 /// Bytes of the head of a list of robust futexes.
 const ROBUST_LIST: u64 = 24;
 const TIMER_DELETE: u64 = 226;
@@ -68,6 +71,8 @@ struct Slots(core::cell::UnsafeCell<[u8; MOST]>);
 // SAFETY: who has the turn uses it.
 unsafe impl Sync for Slots {}
 
+/// Whether there are, or were, several threads.
+static MANY: AtomicBool = AtomicBool::new(false);
 const UNUSED: u8 = 0;
 const LIVES: u8 = 1;
 const ENDED: u8 = 2;
@@ -88,32 +93,48 @@ fn free() -> Option<usize> {
     slots().iter().enumerate().position(is_free)
 }
 
-/// There are several threads from here on, if there was one.
-fn become_many() {
-    let (state, me) = (state::get(), thread::get());
-    if !turn::is_shared() {
-        slots().fill(UNUSED);
-        slots()[me.index as usize] = LIVES;
-        state.threads = 1;
-        hot::forget();
-        // SAFETY: a word of this program's.
-        unsafe { sys::call3(SET_TID_ADDRESS, me.alive.as_ptr() as u64, 0, 0) };
-        turn::begin();
+/// Whether there are, or were, several threads.
+pub fn are_many() -> bool {
+    MANY.load(Ordering::Relaxed)
+}
+
+/// There are several threads from here on, if there was one; whether there is room for that.
+fn become_many() -> bool {
+    if are_many() {
+        return true;
     }
+    let (state, me) = (state::get(), thread::get());
+    if !turn::begin() {
+        return false;
+    }
+    slots().fill(UNUSED);
+    slots()[me.index as usize] = LIVES;
+    state.threads = 1;
+    // SAFETY: a word of this program's.
+    unsafe { sys::call3(SET_TID_ADDRESS, me.alive.as_ptr() as u64, 0, 0) };
+    MANY.store(true, Ordering::Relaxed);
+    true
 }
 
 /// Makes a thread, which goes on behind the same call.
 pub fn create(context: &mut Context, number: u64, args: &[u64; 6], new: &New) {
-    become_many();
     let me = thread::get();
-    let slot = free().and_then(|index| thread::make(index).map(|thread| (index, thread)));
+    let slot = if become_many() { free() } else { None };
+    let slot = slot.and_then(|index| thread::make(index).map(|thread| (index, thread)));
     let Some((index, child)) = slot else { return calls::made(context, number, args, -EAGAIN) };
+    let Some(place) = members::join(state::get().pid, turn::NEW) else {
+        return calls::made(context, number, args, -EAGAIN);
+    };
+    child.place = place;
     child.signals.mask = me.signals.mask;
     if new.flags & CLONE_CHILD_CLEARTID != 0 {
         child.cleared = new.child;
     }
     let (start, size) = child.handlers();
-    let Some(frame) = context.copy(start + size) else { return calls::made(context, number, args, -EAGAIN) };
+    let Some(frame) = context.copy(start + size) else {
+        members::of(place).leave();
+        return calls::made(context, number, args, -EAGAIN);
+    };
     let mut copy = Context::at(frame);
     copy.set_rax(0);
     if new.stack != 0 {
@@ -122,13 +143,21 @@ pub fn create(context: &mut Context, number: u64, args: &[u64; 6], new: &New) {
     copy.set_mask(child.signals.mask);
     copy.set_stack(start, size);
     child.frame = frame;
+    if new.flags & CLONE_SETTLS != 0 {
+        hot::has_base(child, new.base);
+    } else {
+        hot::turn_off();
+    }
     let before = signals::block(u64::MAX);
     let flags = new.flags & !OURS | CLONE_CHILD_CLEARTID;
     // SAFETY: a stack of the child's own, below its frame, which leaves room for it.
     let result = unsafe { bugnet_clone(flags, (frame - 128) & !15, 0, child.alive.as_ptr() as u64, new.base) };
     signals::block(before);
-    if result > 0 {
+    if result <= 0 {
+        members::of(place).leave();
+    } else {
         child.tid = result as u32;
+        members::of(place).is(state::get().pid, child.tid);
         slots()[index] = LIVES;
         state::get().threads += 1;
         let tid = (result as u32).to_le_bytes();
@@ -203,7 +232,7 @@ fn word(at: u64) -> Option<u32> {
 /// What is written as a thread ends.
 pub fn written_at_end(number: u64, mut see: impl FnMut(u64, u64)) {
     let me = thread::get();
-    if number != sys::EXIT || !turn::is_shared() {
+    if number != sys::EXIT || !are_many() {
         return;
     }
     if me.cleared != 0 {
@@ -214,7 +243,7 @@ pub fn written_at_end(number: u64, mut see: impl FnMut(u64, u64)) {
 
 /// Whether another thread goes on if the calling one ends.
 pub fn is_last() -> bool {
-    !turn::is_shared() || state::get().threads == 1
+    !are_many() || state::get().threads == 1
 }
 
 /// The calling thread ends, which is not the last one; it does not come back, unless a signal has come to it.
@@ -257,6 +286,26 @@ pub fn end(args: &[u64; 6]) {
     }
 }
 
+/// The last thread ends, and the process with it, as the log says: those go on that it shares memory with.
+pub fn end_last() {
+    let me = thread::get();
+    if !turn::is_with_others() {
+        return;
+    }
+    let mut is_owner = false;
+    robust(me, |at| is_owner |= word(at).is_some_and(|now| now & FUTEX_TID == me.tid));
+    if is_owner {
+        say(format_args!(
+            "{}: a process ends that has locked a mutex which others share (process {})",
+            end::TEXT,
+            state::get().pid
+        ));
+        turn::over();
+    } else {
+        turn::end_process();
+    }
+}
+
 /// The light part has ended: what the kernel is to clear at the thread's end is the program's.
 pub fn leave() {
     let me = thread::get();
@@ -268,7 +317,7 @@ pub fn leave() {
 
 /// In a forked child, which has one thread: this one.
 pub fn forget() {
-    turn::forget();
+    MANY.store(false, Ordering::Relaxed);
     let me = thread::get();
     me.tid = state::get().pid;
     (me.timer, me.robust, me.cleared) = (None, 0, 0);

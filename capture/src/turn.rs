@@ -1,4 +1,5 @@
-//! The turn: the program's threads run one at a time, and the log has their order. Nothing here is used as long as there is one thread.
+//! The turn: the program's threads run one at a time, with those of the processes that it shares memory with, and the log has their order. Nothing here is used as
+//! long as there is one thread that shares nothing.
 //!
 //! ```text
 //!             ┌──────────────────────────── pass_on ──────────────────────────┐
@@ -7,164 +8,145 @@
 //!             └─ asked, as it computes for long: the moment is kept, and it is passed on
 //! ```
 //!
-//! Of those that wait, the first one looks whether the one that has the turn is in a call, or computes for long; the others sleep until they are told something.
+//! Of those that wait, the one that does so longest looks whether the one that has the turn is in a call, computes for long, or is dead; the others sleep until
+//! they are told to look.
 
 use crate::layout::TURN;
 use crate::log::Record;
+use crate::members::{self, Member, words};
 use crate::moment;
+use crate::shared;
 use crate::signals::{Context, OURS};
 use crate::state;
 use crate::sys::{self, FUTEX};
 use crate::thread::{self, Thread};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-const WAIT_PRIVATE: u64 = 128;
-const WAKE_PRIVATE: u64 = 129;
 const RT_TGSIGQUEUEINFO: u64 = 297;
 /// `si_code` of the signal that asks for the turn; no kernel's.
 pub const SI_ASKS: i32 = -0x626e;
 
-/// In [`HOLDER`]: the index of the thread that has the turn, and 1; whether it is in a call; whether that surely waits; whether nobody may ask
-/// for it; which of its calls.
+/// In the word that says who has the turn: its place among the members, and 1; whether it is in a call; whether that surely waits; whether nobody may ask for the
+/// turn; whether it was given the turn, and does not know that yet; which of the calls.
 const INDEX: u32 = 0xffff;
 const IN_CALL: u32 = 1 << 16;
 const IS_SURE: u32 = 1 << 17;
 const IS_KEPT: u32 = 1 << 18;
-const CALL: u32 = 1 << 19;
+const IS_GIVEN: u32 = 1 << 19;
+const CALL: u32 = 1 << 20;
 const NOBODY: u32 = 0;
 
-/// What a waiting thread is told.
-const NOTHING: u32 = 0;
-const HAS_TURN: u32 = 1;
-const IS_FIRST: u32 = 2;
+/// The id of a thread that is to be.
+pub const NEW: u32 = u32::MAX;
 
 /// How often the first one that waits looks, in nanoseconds; so long a call may last; so often it looks while another one computes, for which that one may go on.
 const LOOK: u64 = 100_000;
 const LOOKS: u32 = 30;
+/// How long others sleep at most: the first one may have died.
+const FAR: u64 = 50_000_000;
 
-/// Whether there are, or were, several threads.
+/// Whether there are, or were, several threads that have turns.
 static MANY: AtomicBool = AtomicBool::new(false);
-static HOLDER: AtomicU32 = AtomicU32::new(NOBODY);
-static CALLS: AtomicU32 = AtomicU32::new(0);
-/// Those that wait: the index of the first and of the last one, and 1.
-static FIRST: AtomicU32 = AtomicU32::new(0);
-static LAST: AtomicU32 = AtomicU32::new(0);
-/// Guards both, and what follows from them: 0 free, 1 taken, 2 and somebody waits.
-static LOCK: AtomicU32 = AtomicU32::new(0);
-/// Whether the one that has the turn is asked for it.
-static ASKED: AtomicBool = AtomicBool::new(false);
 /// A thread that has ended, and may not be gone yet: its index, and 1.
 static ENDS: AtomicU32 = AtomicU32::new(0);
+/// Whether the process is dying, and none of its threads goes on.
+static DIES: AtomicBool = AtomicBool::new(false);
+/// Whether the light part is over for those that memory is shared with, so that the process goes on without having the turn.
+static IS_LOST: AtomicBool = AtomicBool::new(false);
+/// Whether memory is shared with other processes.
+static WITH_OTHERS: AtomicBool = AtomicBool::new(false);
 
-fn wait(word: &AtomicU32, value: u32, nanoseconds: Option<u64>) -> i64 {
-    let time = [0, nanoseconds.unwrap_or(0)];
-    let time = nanoseconds.map_or(0, |_| time.as_ptr() as u64);
-    // SAFETY: a word, and a time.
-    unsafe { sys::call(FUTEX, [word.as_ptr() as u64, WAIT_PRIVATE, value.into(), time, 0, 0]) }
-}
-
-fn wake(word: &AtomicU32) {
-    // SAFETY: a word.
-    unsafe { sys::call3(FUTEX, word.as_ptr() as u64, WAKE_PRIVATE, 1) };
-}
-
-fn lock() {
-    if LOCK.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
-        while LOCK.swap(2, Ordering::Acquire) != 0 {
-            wait(&LOCK, 2, None);
-        }
-    }
-}
-
-fn unlock() {
-    if LOCK.swap(0, Ordering::Release) == 2 {
-        wake(&LOCK);
-    }
+fn me() -> &'static Member {
+    members::of(thread::get().place)
 }
 
 fn id(thread: &Thread) -> u32 {
-    thread.index + 1
+    thread.place + 1
 }
 
-/// Whether there are, or were, several threads.
+fn change(from: u32, to: u32) -> bool {
+    words().holder.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+}
+
+/// Whether there are, or were, several threads that have turns.
 pub fn is_shared() -> bool {
     MANY.load(Ordering::Relaxed)
 }
 
-/// The calling thread makes another one: it has the turn.
-pub fn begin() {
-    if !MANY.swap(true, Ordering::Relaxed) {
-        HOLDER.store(id(thread::get()), Ordering::SeqCst);
+/// The calling thread makes another one, or a process that it shares memory with: it has the turn. Whether there is room for that.
+pub fn begin() -> bool {
+    if is_shared() {
+        return true;
     }
-}
-
-/// In a forked child: there is one thread.
-pub fn forget() {
-    MANY.store(false, Ordering::Relaxed);
-    ASKED.store(false, Ordering::Relaxed);
-    for word in [&HOLDER, &FIRST, &LAST, &LOCK, &ENDS] {
-        word.store(0, Ordering::SeqCst);
+    let place = if members::make() { members::join(state::get().pid, thread::get().tid) } else { None };
+    if let Some(place) = place {
+        thread::get().place = place;
+        words().holder.store(id(thread::get()), Ordering::SeqCst);
+        MANY.store(true, Ordering::Relaxed);
     }
+    place.is_some()
 }
 
-fn tell(thread: &Thread, what: u32) {
-    thread.told.store(what, Ordering::SeqCst);
-    wake(&thread.told);
+/// A place for the process that the calling thread is about to fork, and to share memory with.
+pub fn place_for_fork() -> Option<u32> {
+    let place = if begin() { members::join(state::get().pid, NEW) } else { None };
+    WITH_OTHERS.fetch_or(place.is_some(), Ordering::Relaxed);
+    place
 }
 
-/// Takes the first one out of those that wait, under the lock; the next one is the first then.
-fn pop() -> Option<&'static Thread> {
-    let first = thread::of(FIRST.load(Ordering::Relaxed).checked_sub(1)?);
-    let next = first.behind;
-    FIRST.store(next, Ordering::SeqCst);
-    if next == 0 {
-        LAST.store(0, Ordering::Relaxed);
+/// In a forked child: it goes on when it has the turn, if it has a place, which means that it shares memory with its parent.
+pub fn begin_forked(place: Option<u32>) {
+    ENDS.store(0, Ordering::Relaxed);
+    let me = thread::get();
+    if let Some(place) = place {
+        me.place = place;
+        members::of(place).is(state::get().pid, me.tid);
+        take();
     } else {
-        tell(thread::of(next - 1), IS_FIRST);
+        MANY.store(false, Ordering::Relaxed);
+        WITH_OTHERS.store(false, Ordering::Relaxed);
+        members::forget();
     }
-    Some(first)
 }
 
-/// Puts the calling thread behind those that wait, under the lock; whether it is the first one.
-fn push(me: &mut Thread) -> bool {
-    me.behind = 0;
-    me.told.store(NOTHING, Ordering::SeqCst);
-    let last = LAST.swap(id(me), Ordering::Relaxed);
-    if last == 0 {
-        FIRST.store(id(me), Ordering::SeqCst);
-    } else {
-        // SAFETY: under the lock, which guards this field of threads that wait.
-        unsafe { (&raw const thread::of(last - 1).behind).cast_mut().write(id(me)) };
-    }
-    last == 0
+/// Whether memory is shared with other processes.
+pub fn is_with_others() -> bool {
+    WITH_OTHERS.load(Ordering::Relaxed)
 }
 
-/// The one that has the turn passes it on to the first one that waits; whether there is one.
+/// Gives the one that waits longest the turn of the one that has it so; whether there is one.
 fn pass_on(from: u32) -> bool {
-    lock();
-    let passed = FIRST.load(Ordering::Relaxed) != 0
-        && HOLDER.compare_exchange(from, FIRST.load(Ordering::Relaxed), Ordering::SeqCst, Ordering::SeqCst).is_ok();
-    let next = if passed { pop() } else { None };
-    if let Some(next) = next {
-        ASKED.store(false, Ordering::SeqCst);
-        tell(next, HAS_TURN);
+    let Some(next) = members::anybody_waits().then(members::first).flatten() else { return false };
+    words().asked.store(0, Ordering::SeqCst);
+    let passed = change(from, next + 1 | IS_GIVEN);
+    if passed {
+        members::of(next).tell();
     }
-    unlock();
     passed
 }
 
 /// Waits until the calling thread has the turn, which another one had meanwhile: the log says that it goes on.
 pub fn take() {
-    if !state::get().on {
+    if !state::get().on || is_lost() {
         return;
     }
-    let me = thread::get();
-    lock();
-    let free = HOLDER.compare_exchange(NOBODY, id(me), Ordering::SeqCst, Ordering::SeqCst).is_ok();
-    let is_first = !free && push(me);
-    unlock();
-    if !free {
-        wait_for(me, is_first);
+    let mine = id(thread::get());
+    if DIES.load(Ordering::SeqCst) || !change(NOBODY, mine) {
+        me().begins_to_wait();
+        let has_it = wait(mine);
+        me().stops_waiting();
+        if members::anybody_waits()
+            && let Some(first) = members::first()
+        {
+            members::of(first).tell();
+        }
+        if !has_it {
+            return;
+        }
+    }
+    if words().is_over.load(Ordering::SeqCst) != 0 {
+        lose("a process that it shares memory with is not recorded any more");
+        return;
     }
     let ends = ENDS.swap(0, Ordering::SeqCst);
     if ends != 0 {
@@ -178,71 +160,97 @@ pub fn take() {
             };
         }
     }
-    note(me.tid);
+    note(thread::get().tid);
+    if is_with_others() && state::get().shared.adopt() {
+        state::get().ends = Some(shared::OPENED);
+    }
 }
 
-/// Waits until somebody passes the turn on, or, as the first one that waits, until it can be taken.
-fn wait_for(me: &Thread, mut is_first: bool) {
+/// Waits until somebody passes the turn on, or, as the first one that waits, until it can be taken; whether the thread has it.
+fn wait(mine: u32) -> bool {
+    let words = words();
     let (mut seen, mut looks) = (NOBODY, 0);
     loop {
-        match me.told.load(Ordering::SeqCst) {
-            HAS_TURN => return,
-            IS_FIRST => is_first = true,
-            _ => {}
+        if DIES.load(Ordering::SeqCst) {
+            me().stops_waiting();
+            sleep_for_ever();
         }
-        if !is_first {
-            wait(&me.told, NOTHING, None);
+        let told = me().seen();
+        let now = words.holder.load(Ordering::SeqCst);
+        if now == mine | IS_GIVEN {
+            words.holder.store(mine, Ordering::SeqCst);
+            return true;
+        }
+        if !state::get().on {
+            return false;
+        }
+        let first = members::first();
+        if first != Some(mine - 1) {
+            me().sleep(told, FAR);
+            if me().seen() == told
+                && let Some(first) = first.map(members::of)
+                && first.is_gone()
+            {
+                first.stops_waiting();
+            }
             continue;
         }
-        let now = HOLDER.load(Ordering::SeqCst);
-        if now & IS_SURE != 0 || now & IN_CALL != 0 && now == seen {
-            take_from(me, now);
+        if now == NOBODY || now & IS_SURE != 0 || now & IN_CALL != 0 && now == seen {
+            words.asked.store(0, Ordering::SeqCst);
+            if change(now, mine) {
+                return true;
+            }
             continue;
         }
         looks = if now == seen { looks + 1 } else { 0 };
         seen = now;
         if looks == LOOKS {
             looks = 0;
-            ask(now);
+            let holder = members::of((now & INDEX).wrapping_sub(1));
+            if holder.is_gone() && change(now, mine) {
+                if now & (IS_GIVEN | IS_KEPT) == 0 {
+                    // Where it was when it was killed, nothing says, nor what it has written since its last call.
+                    words.is_over.store(1, Ordering::SeqCst);
+                    lose("a process that it shares memory with was killed while it computed");
+                }
+                return !is_lost();
+            }
+            ask(now, holder);
         }
-        let told = me.told.load(Ordering::SeqCst);
-        if told != HAS_TURN {
-            wait(&me.told, told, Some(LOOK));
-        }
+        me().sleep(told, LOOK);
     }
 }
 
-/// The first one that waits takes the turn from one that is in a call.
-fn take_from(me: &Thread, holder: u32) {
-    lock();
-    let mine = FIRST.load(Ordering::Relaxed) == id(me)
-        && HOLDER.compare_exchange(holder, id(me), Ordering::SeqCst, Ordering::SeqCst).is_ok();
-    if mine {
-        pop();
-        ASKED.store(false, Ordering::SeqCst);
-        me.told.store(HAS_TURN, Ordering::SeqCst);
+/// The process is dying.
+fn sleep_for_ever() -> ! {
+    const NANOSLEEP: u64 = 35;
+    const LONG: [u64; 2] = [1 << 30, 0];
+    loop {
+        // SAFETY: a time.
+        unsafe { sys::call3(NANOSLEEP, LONG.as_ptr() as u64, 0, 0) };
     }
-    unlock();
 }
 
 /// Asks the one that has the turn for it.
-fn ask(holder: u32) {
-    let Some(index) = (holder & INDEX).checked_sub(1) else { return };
-    if holder & (IN_CALL | IS_KEPT) != 0 {
+fn ask(holder: u32, member: &Member) {
+    if holder & (IN_CALL | IS_KEPT | IS_GIVEN) != 0 {
         return;
     }
-    ASKED.store(true, Ordering::SeqCst);
+    words().asked.store(1, Ordering::SeqCst);
+    let (pid, tid) = member.ids();
     let mut info = [0u32; 32];
     (info[0], info[2]) = (OURS as u32, SI_ASKS as u32);
-    let args = [state::get().pid, thread::of(index).tid, OURS as u32].map(u64::from);
+    let args = [pid, tid, OURS as u32].map(u64::from);
     // SAFETY: a structure of the kernel's.
     unsafe { sys::call(RT_TGSIGQUEUEINFO, [args[0], args[1], args[2], info.as_ptr() as u64, 0, 0]) };
 }
 
 /// The log goes on with what another thread does.
 fn note(tid: u32) {
-    if let Some(mut record) = Record::begin(TURN, 0, 8) {
+    let number = words().number.fetch_add(1, Ordering::SeqCst) + 1;
+    if let Some(mut record) = Record::begin(TURN, 0, 16) {
         record.word(tid.into());
+        record.word(number.into());
         record.end();
     }
 }
@@ -252,11 +260,10 @@ pub fn lend(is_sure: bool) -> u32 {
     if !is_shared() || state::get().lent > 0 {
         return NOBODY;
     }
-    let me = id(thread::get());
-    let call = CALLS.fetch_add(1, Ordering::Relaxed).wrapping_mul(CALL);
-    let lent = me | IN_CALL | if is_sure { IS_SURE } else { 0 } | call;
-    HOLDER.store(lent, Ordering::SeqCst);
-    if is_sure && FIRST.load(Ordering::SeqCst) != 0 {
+    let call = words().calls.fetch_add(1, Ordering::Relaxed).wrapping_mul(CALL);
+    let lent = id(thread::get()) | IN_CALL | if is_sure { IS_SURE } else { 0 } | call;
+    words().holder.store(lent, Ordering::SeqCst);
+    if is_sure {
         pass_on(lent);
     }
     lent
@@ -264,11 +271,7 @@ pub fn lend(is_sure: bool) -> u32 {
 
 /// Behind such a call: the thread has the turn again.
 pub fn take_back(lent: u32) {
-    if lent == NOBODY {
-        return;
-    }
-    let me = id(thread::get());
-    if HOLDER.compare_exchange(lent, me, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+    if lent != NOBODY && !change(lent, id(thread::get())) {
         take();
     }
 }
@@ -282,15 +285,18 @@ pub fn give_way() {
 
 /// The same, if somebody has asked for it.
 pub fn give_way_if_asked() {
-    if ASKED.load(Ordering::Relaxed) {
+    if is_shared() && words().asked.load(Ordering::Relaxed) != 0 {
         give_way();
     }
 }
 
 /// The thread computes, and is asked for its turn: it passes it on where it is.
 pub fn is_asked(context: &Context) {
-    let can =
-        is_shared() && state::get().lent == 0 && ASKED.load(Ordering::SeqCst) && FIRST.load(Ordering::SeqCst) != 0;
+    let can = is_shared()
+        && state::get().lent == 0
+        && words().asked.load(Ordering::SeqCst) != 0
+        && words().holder.load(Ordering::SeqCst) == id(thread::get())
+        && members::anybody_waits();
     if !can || !state::get().on || moment::is_repeated(context.rip()) {
         return;
     }
@@ -298,34 +304,75 @@ pub fn is_asked(context: &Context) {
     give_way();
 }
 
-/// The light part is over: threads run as they like.
+/// The light part is over: threads run as they like, and so do those of other processes that share memory.
 pub fn over() {
-    MANY.store(false, Ordering::SeqCst);
-    lock();
-    HOLDER.store(NOBODY, Ordering::SeqCst);
-    while let Some(thread) = pop() {
-        tell(thread, HAS_TURN);
-    }
-    unlock();
-}
-
-/// Nobody asks the one for its turn that has it, and executes another program; or it may be asked again.
-pub fn keep(kept: bool) {
-    if is_shared() && kept {
-        HOLDER.fetch_or(IS_KEPT, Ordering::SeqCst);
-    } else if is_shared() {
-        HOLDER.fetch_and(!IS_KEPT, Ordering::SeqCst);
+    if is_shared() {
+        words().is_over.store(1, Ordering::SeqCst);
+        words().holder.store(NOBODY, Ordering::SeqCst);
+        MANY.store(false, Ordering::SeqCst);
+        members::tell_all();
     }
 }
 
-/// The calling thread ends, and has the turn: others go on when it is gone.
+/// The thread goes on without having the turn: the light part ends as soon as it can.
+fn lose(why: &'static str) {
+    IS_LOST.store(true, Ordering::SeqCst);
+    state::get().ends = Some(why);
+}
+
+/// Whether threads go on without having the turn: nothing more is kept of what they do.
+pub fn is_lost() -> bool {
+    IS_LOST.load(Ordering::SeqCst)
+}
+
+/// Nobody asks the one for its turn that has it, and may not come back from the call that it makes.
+pub fn keep() {
+    if is_shared() {
+        words().holder.fetch_or(IS_KEPT, Ordering::SeqCst);
+    }
+}
+
+/// The log says that it does not come back: other processes that it shares memory with go on. It has one thread, or dies.
+pub fn leave_to_others() {
+    if is_shared() && is_with_others() {
+        lend(true);
+    }
+}
+
+/// It has come back.
+pub fn keep_on() {
+    if !is_shared() || state::get().lent > 0 {
+        return;
+    }
+    let mine = id(thread::get());
+    let now = words().holder.load(Ordering::SeqCst);
+    if now & INDEX != mine || !change(now, mine) {
+        take();
+    }
+}
+
+/// The calling thread ends, and has the turn: others of its process go on when it is gone.
 pub fn end() {
-    ENDS.store(id(thread::get()), Ordering::SeqCst);
-    lock();
-    HOLDER.store(FIRST.load(Ordering::Relaxed), Ordering::SeqCst);
-    ASKED.store(false, Ordering::SeqCst);
-    if let Some(next) = pop() {
-        tell(next, HAS_TURN);
+    let me = thread::get();
+    ENDS.store(me.index + 1, Ordering::SeqCst);
+    give_up(me);
+}
+
+fn give_up(me: &Thread) {
+    let mine = id(me);
+    if !pass_on(mine) {
+        change(mine, NOBODY);
+        // Somebody may have begun to wait since: it takes it.
     }
-    unlock();
+    members::of(me.place).leave();
+}
+
+/// The process ends, as its log says: others go on, and none of its threads.
+pub fn end_process() {
+    if !is_with_others() || state::get().lent > 0 {
+        return;
+    }
+    DIES.store(true, Ordering::SeqCst);
+    members::none_waits_of(state::get().pid);
+    give_up(thread::get());
 }

@@ -143,7 +143,7 @@ impl Captured {
                     has_output &= call.has_output();
                 }
                 Record::Signal { .. } => signals += 1,
-                Record::Turn(thread) => {
+                Record::Turn { thread, .. } => {
                     threads.insert(thread);
                 }
                 Record::Moment { .. } => {}

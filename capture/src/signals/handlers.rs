@@ -10,6 +10,7 @@ use crate::hot;
 use crate::layout::{AT_MOMENT, BY_FAULT};
 use crate::log;
 use crate::moment;
+use crate::shared;
 use crate::special;
 use crate::state;
 use crate::sys;
@@ -44,7 +45,7 @@ pub(super) unsafe extern "C" fn on_signal(signal: i32, info: *const u8, context:
     let (by_timer, asks) =
         if signal == OURS { (moment::is_timer(code, address as u32), code == turn::SI_ASKS) } else { (false, false) };
     if signal == OURS && code > 0 {
-        state.shared.is_asked_for = true;
+        state.ends = Some(shared::OPENED);
         if !trap::own().contains(&rip) && !hot::is_stub(rip) {
             end::if_asked_for(&mut context);
         }

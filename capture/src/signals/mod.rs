@@ -478,7 +478,7 @@ pub fn waiting(number: u64, args: &[u64; 6]) -> i64 {
         let result = unsafe { sys::wait(number, args, &raw const signals.come) };
         let is_ours = is_leased && result == -sys::EINTR && !signals.has_come();
         // Ours came for something that is over.
-        if !is_ours || state::get().shared.is_asked_for {
+        if !is_ours || state::get().ends.is_some() {
             break result;
         }
     };

@@ -53,7 +53,7 @@ impl Light {
                 Record::End(End::Exits(call) | End::Executes(call) | End::DiesInCall { call, .. }) => {
                     (call.number, Listed::unfinished(&call))
                 }
-                Record::Turn(thread) => {
+                Record::Turn { thread, .. } => {
                     own = Tid(thread);
                     all.insert(own);
                     return;

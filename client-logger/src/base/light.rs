@@ -17,7 +17,7 @@ use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 static EXPANDS: AtomicBool = AtomicBool::new(false);
 /// The program's first instruction, as long as it is to come.
@@ -35,6 +35,11 @@ static DUE: AtomicBool = AtomicBool::new(false);
 
 /// The thread whose records are next, by its id in the log.
 static TURN: AtomicU32 = AtomicU32::new(0);
+/// The number of that thread's turn; or of none, where the process has given up its last one.
+static NUMBER: AtomicU32 = AtomicU32::new(NONE);
+const NONE: u32 = u32::MAX;
+/// The number of the turn that goes on: of this process, or of one that it shares memory with, as it does this.
+static GOES_ON: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 /// Where threads sleep that wait for their turn, by their ids; each changes when one of them gets it.
 static DOORS: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
 /// Whether a thread is about to fork.
@@ -135,15 +140,57 @@ fn door(tid: u32) -> &'static AtomicU32 {
     &DOORS[tid as usize % DOORS.len()]
 }
 
-/// The thread with this id goes on.
-fn give_turn(tid: u32) {
+/// The number of the turn that goes on.
+fn goes_on() -> &'static AtomicU32 {
+    // SAFETY: memory that `begin_turns` has made, for as long as the process.
+    unsafe { &*GOES_ON.load(Ordering::Relaxed) }
+}
+
+/// Turns begin, with the one of the thread with this id, in memory that forks have, too.
+fn begin_turns(tid: u32) -> Result<(), String> {
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+    // SAFETY: new memory.
+    let memory = unsafe { libc::mmap(std::ptr::null_mut(), PAGE, protection, flags, -1, 0) };
+    if memory == libc::MAP_FAILED {
+        return Err(format!("no memory for the order of turns: {}", std::io::Error::last_os_error()));
+    }
+    GOES_ON.store(memory.cast(), Ordering::Relaxed);
+    NUMBER.store(0, Ordering::SeqCst);
     TURN.store(tid, Ordering::SeqCst);
+    Ok(())
+}
+
+/// The thread with this id goes on, when the turn with this number does.
+fn give_turn(tid: u32, number: u32) {
+    let before = NUMBER.swap(number, Ordering::SeqCst);
+    TURN.store(tid, Ordering::SeqCst);
+    pass_on(before);
     door(tid).fetch_add(1, Ordering::SeqCst);
     futex::wake(door(tid), i32::MAX);
 }
 
+/// The turn with this number is over, if the process had it.
+fn pass_on(number: u32) {
+    let next = number.wrapping_add(1);
+    if number != NONE && goes_on().compare_exchange(number, next, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+        futex::wake(goes_on(), i32::MAX);
+    }
+}
+
+/// The process goes no further: others do, with which it shares memory.
+pub fn give_up_turn() {
+    if expands() {
+        pass_on(NUMBER.swap(NONE, Ordering::SeqCst));
+    }
+}
+
 /// Whether the thread with this id may go on.
 pub fn has_turn(tid: u32) -> bool {
+    is_next(tid) && goes_on().load(Ordering::SeqCst) == NUMBER.load(Ordering::SeqCst)
+}
+
+/// Whether it does when it is the process's turn.
+fn is_next(tid: u32) -> bool {
     TURN.load(Ordering::SeqCst) == tid
 }
 
@@ -156,8 +203,9 @@ pub fn sleep_until_turn(tid: u32) {
 
 /// Where the thread with this id is to wait, and what that has until then; none if it may go on.
 pub fn closed_door(tid: u32) -> Option<(&'static AtomicU32, u32)> {
-    let seen = door(tid).load(Ordering::SeqCst);
-    (!has_turn(tid)).then(|| (door(tid), seen))
+    let door = if is_next(tid) { goes_on() } else { door(tid) };
+    let seen = door.load(Ordering::SeqCst);
+    (!has_turn(tid)).then_some((door, seen))
 }
 
 /// A thread forks, or has done so: DynamoRIO waits until all others are where it knows them.
@@ -296,7 +344,7 @@ pub fn is_due() -> bool {
 pub fn start(path: &Path) -> Result<(), String> {
     let light = Light::open(path)?;
     FIRST.store(light.first()?, Ordering::Relaxed);
-    TURN.store(light.header.process.pid.0, Ordering::SeqCst);
+    begin_turns(light.header.process.pid.0)?;
     LIGHT.set(Mutex::new(light));
     EXPANDS.store(true, Ordering::Relaxed);
     Ok(())
@@ -345,7 +393,13 @@ pub fn forked() -> bool {
     drop(parent);
     let Some(mut child) = child else { return false };
     child.heap = lent;
-    TURN.store(child.header.process.pid.0, Ordering::SeqCst);
+    if matches!(child.next(), Ok(Next::Turn)) {
+        // It shares memory with its parent, whose turn it is.
+        NUMBER.store(NONE, Ordering::SeqCst);
+        TURN.store(child.header.process.pid.0, Ordering::SeqCst);
+    } else if begin_turns(child.header.process.pid.0).is_err() {
+        return false;
+    }
     IS_OVER.store(false, Ordering::Relaxed);
     set_forks(false);
     LIGHT.set(Mutex::new(child));
@@ -487,7 +541,7 @@ impl Light {
                     return Ok(Next::Signal { number, raised, registers, frame });
                 }
                 Record::Moment { .. } => return Ok(Next::Moment),
-                Record::Turn(_) => return Ok(Next::Turn),
+                Record::Turn { .. } => return Ok(Next::Turn),
                 Record::End(end) => return Ok(Next::End(end)),
                 Record::Program(_) | Record::Map { .. } | Record::Start { .. } => {
                     return Err(format!("{}: the program begins twice", self.path.display()));
@@ -500,16 +554,16 @@ impl Light {
     pub fn pass(&mut self) -> Result<(), String> {
         let mut turn = None;
         while let Some(record) = self.take()? {
-            if let Record::Turn(tid) = record {
-                turn = Some(tid);
+            if let Record::Turn { thread, number } = record {
+                turn = Some((thread, number));
             }
             if !matches!(record, Record::File(..)) {
                 break;
             }
         }
         self.arm();
-        if let Some(tid) = turn {
-            give_turn(tid);
+        if let Some((thread, number)) = turn {
+            give_turn(thread, number);
         }
         Ok(())
     }

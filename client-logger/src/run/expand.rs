@@ -425,8 +425,8 @@ impl Thread {
     }
 }
 
-/// Whether another thread goes on from here on.
-fn is_turn_next() -> bool {
+/// Whether another thread goes on from here on, or this one does with another turn.
+pub fn is_turn_next() -> bool {
     light::of_process().is_some_and(|mut light| matches!(light.next(), Ok(Next::Turn)))
 }
 

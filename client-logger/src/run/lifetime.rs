@@ -141,6 +141,7 @@ pub fn name_thread(context: *mut c_void) -> Tid {
 
 /// The process exits.
 pub fn finish() {
+    light::give_up_turn();
     code::of_process().close();
     spare::remove_all();
 }

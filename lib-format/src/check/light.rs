@@ -42,7 +42,7 @@ fn behind(expected: Expected, record: &Record<'_>) -> Option<Expected> {
         }
         (Expected::Any, Record::Special { .. }) => Some(Expected::Any),
         (Expected::Any, Record::Moment { .. }) => Some(Expected::Signal),
-        (Expected::Any | Expected::Signal, Record::Signal { .. } | Record::Turn(_)) => Some(Expected::Any),
+        (Expected::Any | Expected::Signal, Record::Signal { .. } | Record::Turn { .. }) => Some(Expected::Any),
         (Expected::Any | Expected::Signal, Record::End(_)) => Some(Expected::Nothing),
         _ => None,
     }
@@ -170,7 +170,7 @@ fn name(record: &Record<'_>) -> &'static str {
         Record::Special { .. } => "SPECIAL",
         Record::Moment { .. } => "MOMENT",
         Record::Signal { .. } => "SIGNAL",
-        Record::Turn(_) => "TURN",
+        Record::Turn { .. } => "TURN",
         Record::End(_) => "END",
     }
 }

@@ -8,7 +8,7 @@ pub const SHARED_FILES: &str = "shared/files";
 pub const SHARED_PLACES: &str = "shared/places";
 
 /// First 8 bytes of a file.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"BNLIGHT\x03");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"BNLIGHT\x04");
 /// Bytes of a file's header: magic; process id and number of the program; those of the process that it came from; how; which of its forks; when (nanoseconds
 /// since the Unix epoch); bytes of the file in use; which part of the process's log it is; whether the process goes on behind it. All in little-endian order.
 pub const HEADER: usize = 64;

@@ -229,7 +229,12 @@ pub enum Record<'a> {
         frame: Piece<'a>,
     },
     /// Another thread goes on, with this id; it does what comes behind.
-    Turn(u32),
+    Turn {
+        /// Its id.
+        thread: u32,
+        /// The turn's number among those of the processes that share memory: each one has the next.
+        number: u32,
+    },
     /// Nothing comes behind it.
     End(End<'a>),
 }
@@ -402,7 +407,7 @@ pub fn record(bytes: &[u8], at: usize) -> Result<Option<(Record<'_>, usize)>, Da
             let raised = body.word()? == l::BY_FAULT;
             Record::Signal { number: number_in_head, raised, registers: body.words()?, frame: body.piece()? }
         }
-        l::TURN => Record::Turn(body.word()? as u32),
+        l::TURN => Record::Turn { thread: body.word()? as u32, number: body.word()? as u32 },
         l::END => {
             let value = body.word()?;
             Record::End(match number_in_head {

@@ -1,5 +1,5 @@
-// Maps memory that other processes could write: anonymous memory, and a file that nobody else has open, which stays its own. With an argument, it does with one of
-// them what ends that: `opens` the file again, `writes` it, `drops` or `forks` with the anonymous memory, or has another process open the file (`other`).
+// Maps memory that other processes could write: anonymous memory, and a file that nobody else has open. With an argument, it `drops` the anonymous memory, `forks`, or does with one of
+// them what nobody follows: `opens` the file again, `writes` it, `moves` the anonymous memory, or has another process open the file (`other`).
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -28,12 +28,16 @@ int main(int argc, char **argv)
         sum += (int)write(file, "x", 1);
     else if (strcmp(does, "drops") == 0)
         sum += madvise(own, 8192, MADV_DONTNEED);
+    else if (strcmp(does, "moves") == 0)
+        own = mremap(own, 8192, 16384, MREMAP_MAYMOVE);
     else if (strcmp(does, "other") == 0)
         sum += system("cat mapped >copy");
     else if (strcmp(does, "forks") == 0) {
         pid_t child = fork();
-        if (child == 0)
+        if (child == 0) {
+            of_file[5000] = 1;
             _exit(own[1] = 3);
+        }
         waitpid(child, NULL, 0);
     }
     for (int i = 0; i < 8192; i++)

@@ -24,7 +24,7 @@ use std::process::{Command, Output};
 const THREADED: &str = "qemu";
 
 /// What each of these shells and interpreters does is one kind of what the table of real programs does not have.
-const SCRIPTS: [(&str, &[&str]); 17] = [
+const SCRIPTS: [(&str, &[&str]); 18] = [
     ("forks", &["/bin/bash", "-c", "for i in 1 2 3; do (echo $i; exit $i) | cat; done; /bin/echo end; exit 3"]),
     (
         "redirected",
@@ -106,6 +106,15 @@ const SCRIPTS: [(&str, &[&str]); 17] = [
             "-c",
             // Places that a program chooses, some of which an expansion needs itself.
             "import ctypes\nc = ctypes.CDLL(None)\nc.mmap.restype = ctypes.c_void_p\nfor at in range(0x2d0000000000, 0x7f0000000000, 0x050000000000):\n r = c.mmap(ctypes.c_void_p(at), ctypes.c_size_t(1 << 30), 0, 0x100022, -1, ctypes.c_long(0))\n print(r == at)\n if r == at:\n  print(c.mprotect(ctypes.c_void_p(at + 0x1000), 4096, 3)); ctypes.memset(at + 0x1000, 7, 100); print(ctypes.string_at(at + 0x1000, 3))",
+        ],
+    ),
+    (
+        "processes",
+        &[
+            "/usr/bin/python3",
+            "-c",
+            // A pool of processes, and some that share a number, a lock and a queue.
+            "import multiprocessing as m\ndef square(x): return x * x\ndef work(q, v):\n for i in range(40):\n  with v.get_lock(): v.value += 1\n  q.put(i)\nwith m.Pool(3) as pool: print(sum(pool.map(square, range(200))))\nq, v = m.Queue(), m.Value('i', 0)\nall = [m.Process(target=work, args=(q, v)) for _ in range(3)]\n[p.start() for p in all]\nprint(sum(q.get() for _ in range(120)))\n[p.join() for p in all]\nprint(v.value)",
         ],
     ),
     (
@@ -301,7 +310,7 @@ fn own(name: &str, arguments: &[&str], ends: Option<&str>) -> Result<()> {
 /// A process goes on whose light part has ended: nobody keeps the log from being removed.
 fn goes_on() -> Result<()> {
     let workshop = Workshop::new("light-goes-on")?;
-    let program = "import mmap, os, threading, time; threading.Thread(target=time.sleep, args=(60,)).start(); m = mmap.mmap(-1, 4096); os.fork() or os._exit(0)";
+    let program = "import mmap, threading, time; threading.Thread(target=time.sleep, args=(60,)).start(); m = mmap.mmap(-1, 4096); m.resize(8192)";
     let script =
         format!("python3 -c '{program}' >/dev/null 2>said & echo $!; while ! grep -q memory said; do sleep 0.05; done");
     let job = Job::new(&workshop.folder("recorded")?, ["/bin/bash", "-c", &script]);
@@ -489,9 +498,17 @@ pub fn trials() -> Result<Vec<Trial>> {
         ("shared", "shared", &[], None),
         ("shared-opens", "shared", &["opens"], Some("opens, maps or writes a file that it has mapped")),
         ("shared-writes", "shared", &["writes"], Some("opens, maps or writes a file that it has mapped")),
-        ("shared-drops", "shared", &["drops"], Some("moves or drops memory")),
-        ("shared-forks", "shared", &["forks"], Some("forks while it has memory that both can write")),
+        ("shared-moves", "shared", &["moves"], Some("moves memory that other processes could write")),
+        ("shared-drops", "shared", &["drops"], None),
+        // The child might have the file still.
+        ("shared-forks", "shared", &["forks"], Some("opens, maps or writes a file that it has mapped")),
         ("shared-other", "shared", &["other"], Some("another process opens a file that the program has mapped")),
+        ("together", "together", &[], None),
+        ("together-file", "together", &["file"], None),
+        ("together-threads", "together", &["threads"], None),
+        ("together-executes", "together", &["executes"], None),
+        // Where the one that is killed was, the log does not say; what the others did, it does.
+        ("together-killed", "together", &["killed"], Some("")),
     ] {
         let body = move || own(program, arguments, ends).map_err(|e| Failed::from(format!("{e:?}")));
         trials.push(Trial::test(name, body));

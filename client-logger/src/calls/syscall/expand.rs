@@ -2,6 +2,7 @@
 
 use super::kinds::{Output, child_stack, creates_thread, known, mapped};
 use super::{ARGUMENTS, after, answer, describe, leave_traces, order, prepare_thread, registers};
+use crate::base::descriptors::{How as Opens, OwnFile};
 use crate::base::light::{self, Next, Transfer};
 use crate::base::lock::Mutex;
 use crate::base::memory::{read_memory, read_word, write_memory};
@@ -13,7 +14,7 @@ use crate::kernel::streams::{self, Streams};
 use crate::kernel::substitute::Substitution;
 use crate::log::code;
 use crate::picture::protections::PROTECTIONS;
-use crate::run::expand::{diverged, ended, leave, resume};
+use crate::run::expand::{diverged, ended, is_turn_next, leave, resume};
 use crate::run::lifetime;
 use crate::run::parts::call::{SYSCALL_BYTES, left_in_r11, take_pending_pc};
 use crate::run::snapshot::{self, How};
@@ -27,6 +28,7 @@ use bugnet_format::regs::{R11, RAX, RCX, RSP, RegisterFile};
 use bugnet_format::types::Addr;
 use std::ffi::{CString, c_void};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 
 /// What descriptors of those refer to whose memory a child of `vfork` has, which has descriptors of its own.
 static LENT: Mutex<Vec<Streams>> = Mutex::new(Vec::new());
@@ -34,6 +36,7 @@ static LENT: Mutex<Vec<Streams>> = Mutex::new(Vec::new());
 const CLONE_VM: u64 = 0x100;
 const ARCH_SET_FS: u64 = 0x1002;
 const PAGE: u64 = 4096;
+const ANONYMOUS_AND_SHARED: u64 = (libc::MAP_ANONYMOUS | libc::MAP_SHARED) as u64;
 /// In `struct clone_args`: the base of FS.
 const CLONE_TLS: u64 = 56;
 
@@ -139,7 +142,7 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
         thread.limit_soon();
         return 0;
     }
-    let copy = file.map(open_copy);
+    let copy = file.filter(|_| !is_written(number, &args)).map(open_copy);
     if let Some(Err(why)) = &copy {
         diverged(thread, position, *regs, why);
     }
@@ -246,7 +249,10 @@ fn memory(number: i64, args: &[u64; 6], result: i64, copy: Option<u64>) -> Optio
     match number {
         libc::SYS_mmap => {
             let kept = libc::MAP_GROWSDOWN | libc::MAP_STACK | libc::MAP_NORESERVE;
-            let flags = libc::MAP_PRIVATE as u64 | libc::MAP_FIXED as u64 | args[3] & kept as u64;
+            // What only it and its forks have is theirs together here, too.
+            let is_shared = is_written(number, args) || args[3] & ANONYMOUS_AND_SHARED == ANONYMOUS_AND_SHARED;
+            let whose = if is_shared { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
+            let flags = whose as u64 | libc::MAP_FIXED as u64 | args[3] & kept as u64;
             let flags = if copy.is_some() { flags } else { flags | libc::MAP_ANONYMOUS as u64 };
             make(libc::SYS_mmap, [got, args[1], args[2], flags, copy.unwrap_or(u64::MAX), args[5]])
         }
@@ -279,6 +285,31 @@ fn memory(number: i64, args: &[u64; 6], result: i64, copy: Option<u64>) -> Optio
     }
 }
 
+/// Whether a call maps a file in a way that others see what is written there.
+fn is_written(number: i64, args: &[u64; 6]) -> bool {
+    let is_shared = args[3] & ANONYMOUS_AND_SHARED == libc::MAP_SHARED as u64;
+    number == libc::SYS_mmap && is_shared && args[2] & libc::PROT_WRITE as u64 != 0
+}
+
+/// Memory in the place of a file's, that is there now, begins with what the copy has.
+fn fill(key: FileKey, call: &Call) -> Result<(), String> {
+    let path = light::of_process().map(|light| light.file(key)).unwrap_or_default();
+    let wrong =
+        |e: std::io::Error| format!("the light log's copy of a file that the program maps, {}: {e}", path.display());
+    let file = OwnFile::open(&path, Opens::Read).map_err(wrong)?;
+    let [_, len, .., offset] = call.args;
+    let (mut room, mut done) = (vec![0; 1 << 16], 0);
+    while done < len {
+        let most = room.len().min((len - done) as usize);
+        match file.read_at(&mut room[..most], offset + done).map_err(wrong)? {
+            0 => break,
+            got if write_memory(call.result.cast_unsigned() + done, &room[..got]) => done += got as u64,
+            _ => return Err("there is no memory where the program maps a file".to_owned()),
+        }
+    }
+    Ok(())
+}
+
 /// Opens the copy of a mapped file.
 fn open_copy(key: FileKey) -> Result<u64, String> {
     let path = light::of_process().map(|light| light.file(key)).unwrap_or_default();
@@ -306,10 +337,21 @@ pub unsafe fn after_call(drcontext: *mut c_void, thread: &mut Thread) {
         return;
     }
     light::set_forks(false);
+    // A forked child that shares memory with its parent.
+    if is_turn_next() {
+        pass();
+        let tid = thread.tid().id();
+        waiting::asleep(drcontext, || {
+            light::sleep_until_turn(tid);
+            light::has_turn(tid).then_some(())
+        });
+    }
     let next = light::of_process().map_or(Ok(Next::Nothing), |mut light| light.next());
     let Some(before) = thread.syscall.before.clone() else { return };
     let Ok(Next::Call(call, file)) = next else { return };
+    let is_filled = is_written(call.number.cast_signed(), &call.args);
     if file.is_some()
+        && !is_filled
         && let Some(machine) = Machine::current()
     {
         // The copy's.
@@ -325,6 +367,10 @@ pub unsafe fn after_call(drcontext: *mut c_void, thread: &mut Thread) {
     if made < 0 && call.number.cast_signed() != libc::SYS_madvise {
         let position = thread.counted() - 1;
         let why = format!("system call {} cannot be made here: error {}", call.number, -made);
+        diverged(thread, position, *before, &why);
+    }
+    if let Some(Err(why)) = file.filter(|_| is_filled).map(|key| fill(key, &call)) {
+        let position = thread.counted() - 1;
         diverged(thread, position, *before, &why);
     }
     if creates_thread(call.number.cast_signed(), &call.args) {

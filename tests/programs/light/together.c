@@ -1,0 +1,122 @@
+// Processes that share memory, in all the ways in which they wait for each other there: a mutex and a condition variable, a semaphore, words that are only looked at, and a barrier of
+// their own. Who comes when is not the same in any two runs, and is printed. With `file`, the memory is a file's; with `killed`, one of them is killed as it waits; with `threads`,
+// each has two threads; with `executes`, each executes another program in the end.
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PROCESSES = 3, ROUNDS = 200, TAKEN = 4096 };
+
+static struct shared {
+    pthread_mutex_t mutex;
+    pthread_cond_t condition;
+    sem_t semaphore;
+    atomic_int arrived, turn, taken;
+    int total;
+    unsigned char who[TAKEN];
+} *shared;
+
+static void take(int own)
+{
+    shared->who[atomic_fetch_add(&shared->taken, 1) % TAKEN] = (unsigned char)own;
+}
+
+static void *work(void *argument)
+{
+    int own = (int)(long)argument;
+    for (int i = 0; i < ROUNDS; i++) {
+        pthread_mutex_lock(&shared->mutex);
+        shared->total += own + 1;
+        pthread_mutex_unlock(&shared->mutex);
+        if (i % 8 == own) {
+            sem_wait(&shared->semaphore);
+            take(own);
+            sem_post(&shared->semaphore);
+        }
+        for (volatile int spent = 0; spent < 2000; spent++)
+            ;
+        take(own);
+    }
+    return NULL;
+}
+
+static int child(int own, const char *how)
+{
+    // Nobody begins before all are there; they only look.
+    atomic_fetch_add(&shared->arrived, 1);
+    while (atomic_load(&shared->arrived) < PROCESSES)
+        ;
+    pthread_t other;
+    int threads = strcmp(how, "threads") == 0;
+    if (threads && pthread_create(&other, NULL, work, (void *)(long)(own + PROCESSES)) != 0)
+        return 1;
+    work((void *)(long)own);
+    if (threads)
+        pthread_join(other, NULL);
+    // One after the other.
+    pthread_mutex_lock(&shared->mutex);
+    while (atomic_load(&shared->turn) != own)
+        pthread_cond_wait(&shared->condition, &shared->mutex);
+    atomic_store(&shared->turn, own + 1);
+    pthread_cond_broadcast(&shared->condition);
+    pthread_mutex_unlock(&shared->mutex);
+    if (strcmp(how, "executes") == 0)
+        execl("/bin/true", "true", (char *)NULL);
+    return own;
+}
+
+int main(int argc, char **argv)
+{
+    const char *how = argc > 1 ? argv[1] : "";
+    int file = -1, flags = MAP_SHARED | MAP_ANONYMOUS;
+    if (strcmp(how, "file") == 0) {
+        file = open("memory", O_RDWR | O_CREAT | O_EXCL, 0600);
+        flags = MAP_SHARED;
+        if (file < 0 || ftruncate(file, sizeof *shared) != 0)
+            return 1;
+    }
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, flags, file, 0);
+    if (shared == MAP_FAILED)
+        return 1;
+    pthread_mutexattr_t mutex;
+    pthread_mutexattr_init(&mutex);
+    pthread_mutexattr_setpshared(&mutex, PTHREAD_PROCESS_SHARED);
+    pthread_mutex_init(&shared->mutex, &mutex);
+    pthread_condattr_t condition;
+    pthread_condattr_init(&condition);
+    pthread_condattr_setpshared(&condition, PTHREAD_PROCESS_SHARED);
+    pthread_cond_init(&shared->condition, &condition);
+    sem_init(&shared->semaphore, 1, 1);
+    pid_t waits = 0;
+    if (strcmp(how, "killed") == 0) {
+        waits = fork();
+        if (waits == 0) {
+            pause();
+            return 1;
+        }
+    }
+    for (int own = 0; own < PROCESSES; own++)
+        if (fork() == 0)
+            return child(own, how);
+    if (waits != 0) {
+        usleep(10000);
+        kill(waits, SIGKILL);
+    }
+    int status, sum = 0;
+    while (wait(&status) > 0)
+        sum += WIFEXITED(status) ? WEXITSTATUS(status) : 100;
+    unsigned order = 0;
+    for (int i = 0; i < TAKEN; i++)
+        order = order * 31 + shared->who[i];
+    printf("%d %d %d %u\n", shared->total, atomic_load(&shared->taken), sum, order);
+    return 0;
+}
