@@ -166,7 +166,7 @@ pub fn serve(context: &mut Context, number: u64) {
         }
         127 => signals::pending(args[0], args[1]),
         131 => signals::alt_stack(context.rsp(), args[0], args[1]),
-        sys::FORK | sys::VFORK | fork::CLONE | fork::CLONE3 => return fork::serve(context, number, &args),
+        number if fork::makes(number) => return fork::serve(context, number, &args),
         sys::EXECVE | 322 => return exec::serve(context, number, &args),
         sys::EXIT if state::get().lent == 0 && !threads::is_last() => {
             threads::end(&args);

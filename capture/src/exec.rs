@@ -223,7 +223,7 @@ fn run(room: &mut Room, first: usize, envp: u64, number: u64, args: &[u64; 6]) -
     let how = if state.lent > 0 { 3 } else { 2 };
     let (pid, program) =
         if state.lent > 0 { (crate::fork::lender(), state.program) } else { (state.pid, state.program) };
-    let _ = write!(origin, "{how}.{pid}.{program}.{}.{}", state.log.len(), state.cpu);
+    let _ = write!(origin, "{how}.{pid}.{program}.{}.{}.{}", state.log.len(), state.cpu, state.chaos.seed);
     let mut streams = Text::<4096>::new();
     streams::encode(&mut streams);
     let mut answers = Text::<{ answers::TEXT }>::new();

@@ -70,6 +70,11 @@ unsafe extern "C" {
     fn bugnet_vfork_behind();
 }
 
+/// Whether a call makes a thread or a process.
+pub fn makes(number: u64) -> bool {
+    matches!(number, CLONE | CLONE3 | sys::FORK | sys::VFORK)
+}
+
 /// Whether a `vfork` has returned here.
 pub fn is_behind(rip: u64) -> bool {
     rip == bugnet_vfork_behind as *const () as u64
@@ -172,6 +177,7 @@ fn fork(context: &mut Context, number: u64, args: &[u64; 6], flags: u64) {
         return;
     }
     threads::forget();
+    state.chaos.begin(state.chaos.seed, state.pid);
     turn::begin_forked(place);
     if flags & CLONE_CHILD_CLEARTID != 0 {
         thread::get().cleared = child_word(number, args);

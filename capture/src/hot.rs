@@ -66,8 +66,8 @@ pub struct Hot {
     libc: (u64, u64),
     /// Where the stubs are, and behind them the address that they jump to; 0 before there are any.
     stubs: u64,
-    /// Whether there are threads that have no base of FS of their own.
-    is_off: bool,
+    /// Whether no site is to jump: there are threads that have no base of FS of their own, or each call is to trap.
+    pub is_off: bool,
 }
 
 impl Hot {

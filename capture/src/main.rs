@@ -11,11 +11,13 @@
 #![no_std]
 #![no_main]
 
+mod accesses;
 mod answers;
 mod borrowed;
 #[path = "../../replay-host/src/builtins.rs"]
 mod builtins;
 mod calls;
+mod chaos;
 mod cpuid;
 mod death;
 mod elf;

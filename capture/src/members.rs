@@ -152,7 +152,8 @@ impl Member {
     /// It waits for the turn from here on.
     pub fn begins_to_wait(&self) {
         words().waiting.fetch_add(1, Ordering::SeqCst);
-        self.ticket.store(words().tickets.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        let others = state::get().chaos.others(thread::get().is_interrupted);
+        self.ticket.store(words().tickets.fetch_add(1, Ordering::SeqCst) + 1 + others, Ordering::SeqCst);
     }
 
     /// Whether it does.

@@ -77,12 +77,13 @@ unsafe extern "C" fn main(initial: *const u64) -> ! {
         let personality = sys::call3(sys::PERSONALITY, 0xffff_ffff, 0, 0) as u64;
         sys::call3(sys::PERSONALITY, personality & !COMPAT_LAYOUT, 0, 0);
     }
-    let (from, cpu) = parse(bytes(origin));
+    let (from, cpu, seed) = parse(bytes(origin));
     state.cpu = cpu;
     if let Err(error) = log::begin(from) {
         natively(&kernel, elf, format_args!("the log has no room for it (error {})", -error));
     }
     thread::get().tid = state.pid;
+    state.chaos.begin(seed, state.pid);
     cpuid::begin();
     state.answers.begin(bytes(answers));
     streams::begin(bytes(streams));
@@ -125,8 +126,8 @@ unsafe extern "C" fn main(initial: *const u64) -> ! {
     unsafe { jump(entry, stack.pointer) }
 }
 
-/// From which process, and what CPUID shows: `how.pid.program.call.level`.
-fn parse(text: &[u8]) -> (From, u32) {
+/// From which process, what CPUID shows, and the seed of chaos: `how.pid.program.call.level.seed`.
+fn parse(text: &[u8]) -> (From, u32, u32) {
     let mut numbers = text.split(|b| *b == b'.').map(|digits| {
         digits
             .iter()
@@ -139,7 +140,7 @@ fn parse(text: &[u8]) -> (From, u32) {
         3 => SPAWNED,
         _ => STARTED,
     };
-    (From { how, pid: next(), program: next(), call: next() }, next())
+    (From { how, pid: next(), program: next(), call: next() }, next(), next())
 }
 
 /// The program runs without being recorded.

@@ -1,6 +1,7 @@
 //! What this program knows of the process. Who has the turn uses it ([`crate::turn`]); what there is of each thread is in [`crate::thread`].
 
 use crate::answers::Answers;
+use crate::chaos::Chaos;
 use crate::cpuid::Hidden;
 use crate::files::Last;
 use crate::hot::Hot;
@@ -46,6 +47,7 @@ pub struct State {
     pub answers: Answers,
     pub last_file: Last,
     pub shared: Shared,
+    pub chaos: Chaos,
 }
 
 struct Own(UnsafeCell<State>);
@@ -75,6 +77,7 @@ static STATE: Own = Own(UnsafeCell::new(State {
     answers: Answers::new(),
     last_file: Last::new(),
     shared: Shared::new(),
+    chaos: Chaos::new(),
 }));
 
 /// The process's.

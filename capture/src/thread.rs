@@ -49,6 +49,10 @@ pub struct Thread {
     pub tries_again: bool,
     /// The frame that it begins with.
     pub frame: u64,
+    /// How many accesses of memory it still makes step by step ([`crate::chaos`]).
+    pub steps: u32,
+    /// Whether it is waiting behind one of these.
+    pub is_interrupted: bool,
     /// Memory for what the kernel writes while others have the turn.
     pub borrowed: Borrowed,
 }
@@ -118,6 +122,8 @@ pub fn make(index: usize) -> Option<&'static mut Thread> {
         has_left: false,
         tries_again: false,
         frame: 0,
+        steps: 0,
+        is_interrupted: false,
         borrowed: Borrowed::new(),
     };
     // SAFETY: memory that was made just now.

@@ -4,6 +4,7 @@
 //! the turn. What the kernel would write at times of its own, for the one that begins or ends, is written here, by the one that has the turn.
 
 use crate::calls;
+use crate::chaos;
 use crate::end;
 use crate::fork::{CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID, CLONE_PARENT_SETTID};
 use crate::hot;
@@ -182,6 +183,8 @@ unsafe extern "C" fn begin() -> ! {
     turn::take();
     let frame = me.frame;
     end::leave_if_over(&mut Context::at(frame));
+    chaos::draw(chaos::At::Beginning);
+    chaos::goes_on(&mut Context::at(frame));
     // SAFETY: a frame as the kernel makes it.
     unsafe { asm!("mov rsp, {frame}", "mov eax, 15", "syscall", "ud2", frame = in(reg) frame, options(noreturn)) }
 }

@@ -22,6 +22,7 @@ use crate::sys::{self, FUTEX};
 use crate::thread::{self, Thread};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+const NANOSLEEP: u64 = 35;
 const RT_TGSIGQUEUEINFO: u64 = 297;
 /// `si_code` of the signal that asks for the turn; no kernel's.
 pub const SI_ASKS: i32 = -0x626e;
@@ -170,6 +171,7 @@ pub fn take() {
 fn wait(mine: u32) -> bool {
     let words = words();
     let (mut seen, mut looks) = (NOBODY, 0);
+    let patience = LOOKS - if thread::get().is_interrupted { 0 } else { state::get().chaos.below(LOOKS.into()) as u32 };
     loop {
         if DIES.load(Ordering::SeqCst) {
             me().stops_waiting();
@@ -204,7 +206,7 @@ fn wait(mine: u32) -> bool {
         }
         looks = if now == seen { looks + 1 } else { 0 };
         seen = now;
-        if looks == LOOKS {
+        if looks == patience {
             looks = 0;
             let holder = members::of((now & INDEX).wrapping_sub(1));
             if holder.is_gone() && change(now, mine) {
@@ -223,7 +225,6 @@ fn wait(mine: u32) -> bool {
 
 /// The process is dying.
 fn sleep_for_ever() -> ! {
-    const NANOSLEEP: u64 = 35;
     const LONG: [u64; 2] = [1 << 30, 0];
     loop {
         // SAFETY: a time.
@@ -281,6 +282,20 @@ pub fn give_way() {
     if is_shared() && state::get().lent == 0 && pass_on(id(thread::get())) {
         take();
     }
+}
+
+/// Others have their turn, if they want it, for so many nanoseconds at least.
+pub fn step_aside(nanoseconds: u64) {
+    let mine = id(thread::get());
+    if !is_shared() || state::get().lent > 0 || !pass_on(mine) && !change(mine, NOBODY) {
+        return;
+    }
+    if nanoseconds > 0 {
+        let time = [0, nanoseconds];
+        // SAFETY: a time of less than a second.
+        unsafe { sys::call3(NANOSLEEP, time.as_ptr() as u64, 0, 0) };
+    }
+    take();
 }
 
 /// The same, if somebody has asked for it.

@@ -1,4 +1,4 @@
-//! How many runs it takes until a program fails that rarely does: natively, plainly recorded, and recorded with `--chaos`. The programs are those of
+//! How many runs it takes until a program fails that rarely does: natively, plainly recorded, recorded with `--chaos`, and lightly with that. The programs are those of
 //! `tests/programs/rare`.
 
 use crate::machine::Machine;
@@ -18,6 +18,7 @@ enum Way {
     Native,
     Recorded,
     Chaos,
+    LightChaos,
 }
 
 /// How often is tried how many times.
@@ -81,7 +82,7 @@ fn measure(rare: &Rare, plan: Plan) -> Result<Row> {
     let mut tries = Vec::new();
     for number in 0..plan.tries {
         // In turn: what else the machine does changes with time.
-        for way in [Way::Native, Way::Recorded, Way::Chaos] {
+        for way in [Way::Native, Way::Recorded, Way::Chaos, Way::LightChaos] {
             let begun = Instant::now();
             let runs = match way {
                 Way::Native => natively(&workshop.path, &program, plan.most)?,
@@ -107,8 +108,11 @@ fn natively(folder: &Path, program: &Path, most: u64) -> Result<Option<u64>> {
 fn recorded(out: &PathBuf, program: &Path, way: Way, most: u64) -> Result<Option<u64>> {
     let mut command = Command::new(binary()?);
     command.args(["record", "--until-fail", "--passing", "0", "--no-pack", "--runs", &most.to_string(), "-o"]).arg(out);
-    if way == Way::Chaos {
+    if way != Way::Recorded {
         command.arg("--chaos");
+    }
+    if way == Way::LightChaos {
+        command.arg("--light");
     }
     let output = run(command.arg("--").arg(program).env_clear().envs(ENVIRONMENT).stdin(Stdio::null()))?;
     let text = String::from_utf8_lossy(&output.stderr);
@@ -123,8 +127,8 @@ fn recorded(out: &PathBuf, program: &Path, way: Way, most: u64) -> Result<Option
 }
 
 fn table(rows: &[Row], plan: Plan) -> String {
-    let mut all =
-        vec![["program", "natively", "recorded", "--chaos", "s", "what is wrong"].map(str::to_owned).to_vec()];
+    let heads = ["program", "natively", "recorded", "--chaos", "s", "--light --chaos", "s", "what is wrong"];
+    let mut all = vec![heads.map(str::to_owned).to_vec()];
     for row in rows {
         let of = |way| row.tries.iter().filter(move |one| one.way == way);
         let runs = |way| {
@@ -135,17 +139,20 @@ fn table(rows: &[Row], plan: Plan) -> String {
                 Some(median) => median.to_string(),
             }
         };
-        let mut seconds: Vec<f64> = of(Way::Chaos).map(|one| one.seconds).collect();
-        seconds.sort_by(f64::total_cmp);
-        let seconds = seconds.get((seconds.len().max(1) - 1) / 2).copied().unwrap_or_default();
+        let seconds = |way| {
+            let mut seconds: Vec<f64> = of(way).map(|one| one.seconds).collect();
+            seconds.sort_by(f64::total_cmp);
+            format!("{:.1}", seconds.get((seconds.len().max(1) - 1) / 2).copied().unwrap_or_default())
+        };
         let mut line = vec![row.name.clone()];
-        line.extend([Way::Native, Way::Recorded, Way::Chaos].map(runs));
-        line.extend([format!("{seconds:.0}"), row.description.clone()]);
+        line.extend([Way::Native, Way::Recorded].map(runs));
+        line.extend([Way::Chaos, Way::LightChaos].into_iter().flat_map(|way| [runs(way), seconds(way)]));
+        line.push(row.description.clone());
         all.push(line);
     }
     format!(
-        "Runs until a program fails that rarely does: natively, recorded (`bugnet record --until-fail`), and recorded with `--chaos`. Medians of tries \
-         ({} of each, in turn), each given up after {} runs; s: how long a try with `--chaos` took, in seconds, with up to 10 where the failure is a hang.\n\n{}",
+        "Runs until a program fails that rarely does: natively, recorded (`bugnet record --until-fail`), recorded with `--chaos`, and lightly with that. Medians of tries \
+         ({} of each, in turn), each given up after {} runs; s: how long a try took, in seconds, with up to 10 where the failure is a hang.\n\n{}",
         plan.tries,
         plan.most,
         lines(&all, Style::Markdown)

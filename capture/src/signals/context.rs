@@ -93,6 +93,14 @@ impl Context {
         self.set_register(RIP, value);
     }
 
+    pub fn flags(&self) -> u64 {
+        self.get(FLAGS)
+    }
+
+    pub fn set_flags(&mut self, flags: u64) {
+        self.set(FLAGS, flags);
+    }
+
     pub fn rsp(&self) -> u64 {
         self.register(RSP)
     }

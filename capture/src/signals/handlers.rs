@@ -3,6 +3,7 @@
 use super::context::{Context, MASK};
 use super::frames::begin_handler;
 use super::{Arrived, OPEN, OURS, RAISED, SIG_DFL, SIG_IGN, SIGBUS, SIGILL, SIGSEGV, SYS_USER_DISPATCH, X86_64, bit};
+use crate::chaos;
 use crate::death;
 use crate::end;
 use crate::fork;
@@ -25,7 +26,12 @@ pub(super) unsafe extern "C" fn on_call(signal: i32, info: *const u8, context: *
     if code == SYS_USER_DISPATCH && processor != X86_64 {
         end::because(&mut Context(context), "the program makes a system call as 32-bit programs do (int 0x80)", true);
     } else if code == SYS_USER_DISPATCH {
-        trap::serve(&mut Context(context));
+        let mut context = Context(context);
+        chaos::interrupted_at_call(&mut context);
+        let makes = fork::makes(context.rax());
+        trap::serve(&mut context);
+        chaos::draw(chaos::At::Call(makes));
+        chaos::goes_on(&mut context);
     } else {
         // SAFETY: the same handler's arguments.
         unsafe { on_signal(signal, info, context) };
@@ -35,19 +41,28 @@ pub(super) unsafe extern "C" fn on_call(signal: i32, info: *const u8, context: *
 /// Any other signal.
 pub(super) unsafe extern "C" fn on_signal(signal: i32, info: *const u8, context: *mut u64) {
     let mut context = Context(context);
-    let state = state::get();
     let signal = signal as usize;
     // SAFETY: `siginfo_t` has 128 bytes, the code and an address among them.
     let (code, address, info) = unsafe {
         (info.add(8).cast::<i32>().read(), info.add(16).cast::<u64>().read(), info.cast::<[u8; 128]>().read())
     };
+    let was_stepping = chaos::interrupted(&mut context);
+    if !chaos::steps(signal, code, &mut context, was_stepping) {
+        handle(&mut context, (signal, code, address), info);
+    }
+    chaos::goes_on(&mut context);
+}
+
+/// A signal has come: its number, `si_code` and address, and all that the kernel says of it.
+fn handle(context: &mut Context, (signal, code, address): (usize, i32, u64), info: [u8; 128]) {
+    let state = state::get();
     let rip = context.rip();
     let (by_timer, asks) =
         if signal == OURS { (moment::is_timer(code, address as u32), code == turn::SI_ASKS) } else { (false, false) };
     if signal == OURS && code > 0 {
         state.ends = Some(shared::OPENED);
         if !trap::own().contains(&rip) && !hot::is_stub(rip) {
-            end::if_asked_for(&mut context);
+            end::if_asked_for(context);
         }
         return;
     }
@@ -63,7 +78,7 @@ pub(super) unsafe extern "C" fn on_signal(signal: i32, info: *const u8, context:
     let own = &mut thread::get().signals;
     if trap::own().contains(&rip) || hot::is_stub(rip) {
         if raised {
-            in_own(&mut context, signal, address);
+            in_own(context, signal, address);
             return;
         }
         if by_timer || asks {
@@ -84,7 +99,7 @@ pub(super) unsafe extern "C" fn on_signal(signal: i32, info: *const u8, context:
         return;
     }
     if raised {
-        if signal == SIGSEGV && special::answer(&mut context) {
+        if signal == SIGSEGV && special::answer(context) {
             return;
         }
         let action = state.signals.actions[signal];
@@ -92,18 +107,19 @@ pub(super) unsafe extern "C" fn on_signal(signal: i32, info: *const u8, context:
         if action.handler == SIG_DFL || action.handler == SIG_IGN || blocked {
             death::raised(signal);
         } else {
-            begin_handler(&mut context, &Arrived { signal, info }, BY_FAULT);
+            begin_handler(context, &Arrived { signal, info }, BY_FAULT);
         }
         return;
     }
     if asks {
-        turn::is_asked(&context);
+        turn::is_asked(context);
+        chaos::draw(chaos::At::Turn);
         if own.has_come() {
             // It came while others had the turn.
             context.set(MASK, !OPEN);
             moment::wait();
         }
-        end::leave_if_over(&mut context);
+        end::leave_if_over(context);
         return;
     }
     if by_timer {
@@ -113,8 +129,8 @@ pub(super) unsafe extern "C" fn on_signal(signal: i32, info: *const u8, context:
         }
         if let Some(arrived) = own.take_arrived() {
             moment::over();
-            moment::note(&context);
-            begin_handler(&mut context, &arrived, AT_MOMENT);
+            moment::note(context);
+            begin_handler(context, &arrived, AT_MOMENT);
         }
         return;
     }

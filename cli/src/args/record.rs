@@ -101,9 +101,9 @@ pub struct RecordArgs {
     pub chaos: Option<Seed>,
     /// Let the program run natively, and keep what comes to it from outside: the log is made afterwards, by the first command that needs it
     ///
-    /// For processes with one thread, and those that they start. Where a process makes a thread, or shares memory with others, its log ends, with a
-    /// sentence. Where the system lacks what it takes, the program is recorded as without this, and a line says why.
-    #[arg(long, conflicts_with_all = ["until_fail", "keep", "chaos", "no_follow", "snapshot"])]
+    /// Its threads, and processes that share memory by forks, run one at a time, in turns. Where memory is shared with strangers, a process's log ends,
+    /// with a sentence. Where the system lacks what it takes, the program is recorded as without this, and a line says why.
+    #[arg(long, conflicts_with_all = ["keep", "no_follow", "snapshot"])]
     pub light: bool,
     /// Do not print a summary at the end
     #[arg(short, long)]

@@ -238,15 +238,22 @@ impl Execution {
     }
 
     /// The program that captures it natively, into the log in this folder.
-    pub fn captured(program: &Program, capture: &Path, log: &Path, cpu: CpuLevel) -> Result<Self, RecordError> {
+    pub fn captured(
+        program: &Program,
+        capture: &Path,
+        log: &Path,
+        cpu: CpuLevel,
+        chaos: Option<u64>,
+    ) -> Result<Self, RecordError> {
         let name = program.file.file_name().unwrap_or(program.file.as_os_str());
-        // How it begins, by which process, and what CPUID shows (`capture/src/special.rs`).
+        // How it begins, by which process, what CPUID shows (`capture/src/special.rs`), and the seed of chaos; 0 for none.
         let level = match cpu {
             CpuLevel::Host | CpuLevel::V4 => 0,
             CpuLevel::V3 => 1,
             CpuLevel::V2 => 2,
         };
-        let origin = format!("0.{}.0.0.{level}", std::process::id());
+        let seed = chaos.map_or(0, |seed| seed as u32 | 1 << 31);
+        let origin = format!("0.{}.0.0.{level}.{seed}", std::process::id());
         let [streams, answers] = [Path::new(""); 2];
         let own = [capture, log, Path::new(&origin), streams, answers, &program.elf, &program.file, Path::new(name)];
         let own = own.into_iter().map(|text| text.as_os_str().to_owned());

@@ -1,6 +1,7 @@
 //! Processes of a recording that outlive its first one.
 
 use bugnet_format::folder::{Recording, process_folder};
+use bugnet_format::light::{LIGHT_FOLDER, Parts};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::path::Path;
@@ -14,14 +15,20 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 /// Those that still write this log, each of which has files of it mapped.
 pub fn of(log: &Path) -> Vec<u32> {
-    let mut processes = Recording::open(log).and_then(|recording| recording.processes()).unwrap_or_default();
-    processes.retain(|process| {
-        let folder = log.join(process_folder(*process));
-        let Some(folder) = folder.to_str() else { return false };
-        let maps = std::fs::read(format!("/proc/{}/maps", process.pid)).unwrap_or_default();
-        String::from_utf8_lossy(&maps).contains(&format!("{folder}/"))
-    });
-    processes.into_iter().map(|process| process.pid.0).collect()
+    let recorded = Recording::open(log).and_then(|recording| recording.processes()).unwrap_or_default();
+    let recorded = recorded.into_iter().map(|process| (process.pid, format!("{}/", process_folder(process))));
+    let captured = Parts::all(log).unwrap_or_default();
+    let captured = captured.iter().map(|parts| (parts.header.process.pid, format!("{LIGHT_FOLDER}/")));
+    let mut processes: Vec<u32> = recorded
+        .chain(captured)
+        .filter(|(pid, files)| {
+            let maps = std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+            log.join(files).to_str().is_some_and(|files| String::from_utf8_lossy(&maps).contains(files))
+        })
+        .map(|(pid, _)| pid.0)
+        .collect();
+    processes.dedup();
+    processes
 }
 
 /// Ends them, by SIGTERM, and those that stay by SIGKILL.

@@ -5,9 +5,9 @@ use super::compressing::Compressing;
 use super::error::RecordError;
 use super::launch::{self, Execution};
 use super::location::LogFolder;
-use super::run::Recorder;
-use super::{End, machine, summary, system, wait};
-use crate::expand;
+use super::run::{Outcome, Recorded, Recorder};
+use super::{leftover, machine, summary, system};
+use crate::expand::{self, Totals};
 use crate::failure::complain;
 use crate::recordings::{CAPTURED_FILES, CAPTURED_PLACES, make_default};
 use bugnet_format::folder::Ending;
@@ -25,13 +25,15 @@ use std::path::{Path, PathBuf};
 /// What may be done with the folders of a light log: all, by their owner.
 const PRIVATE: u32 = 0o700;
 
-/// The program that is executed in the place of one that is recorded lightly; or why that is not possible here, in a sentence.
-pub fn tool(program: &Program) -> Result<Result<PathBuf, String>, RecordError> {
+/// The program that is executed in the place of one that is recorded lightly; none where that is not possible here: a sentence says why.
+pub fn tool(program: &Program) -> Result<Option<PathBuf>, RecordError> {
     let capture = Tools::locate()?.path(Tool::Capture)?;
-    if program.elf.as_os_str().len() > 4000 || capture.as_os_str().len() > 1000 {
-        return Ok(Err("a path is too long".to_owned()));
+    let is_long = program.elf.as_os_str().len() > 4000 || capture.as_os_str().len() > 1000;
+    let obstacle = if is_long { Some("a path is too long") } else { machine::lacks_for_light() };
+    if let Some(why) = obstacle {
+        complain(&format_args!("light recording is not possible here, so all is recorded: {why}"));
     }
-    Ok(machine::lacks_for_light().map_or(Ok(capture), |why| Err(why.to_owned())))
+    Ok(Some(capture).filter(|_| obstacle.is_none()))
 }
 
 /// Makes the folder of what light logs share: a link to the one that all have, if that is the user's own, or can be made; or one for this log alone.
@@ -55,9 +57,14 @@ fn share(shared: &Path, all: Option<&Path>) -> io::Result<()> {
 }
 
 /// Runs a program natively and keeps what comes to it from outside.
-pub fn capture(recorder: &Recorder<'_>, mut folder: LogFolder, capture: PathBuf) -> Result<End, RecordError> {
+pub fn run(
+    recorder: &Recorder<'_>,
+    mut folder: LogFolder,
+    capture: &Path,
+    chaos: Option<u64>,
+) -> Result<Outcome, RecordError> {
     let args = recorder.args;
-    let mut meta = recorder.describe(None);
+    let mut meta = recorder.describe(chaos);
     meta.write(folder.path())?;
     let light = folder.path().join(LIGHT_FOLDER);
     for folder in [light.clone(), light.join(LIGHT_FILES)] {
@@ -65,17 +72,19 @@ pub fn capture(recorder: &Recorder<'_>, mut folder: LogFolder, capture: PathBuf)
     }
     let shared = light.join(layout::SHARED);
     share(&shared, folder.shared_captured().as_deref()).map_err(system("make the folder of what light logs share"))?;
-    let execution = Execution::captured(&recorder.program, &capture, folder.path(), args.cpu)?;
+    let execution = Execution::captured(&recorder.program, capture, folder.path(), args.cpu, chaos)?;
     let child = launch::launch(&execution, &recorder.inherited, &recorder.streams()?)?;
     folder.keep(true);
-    let linked = folder.link_latest();
+    let linked = if args.until_fail { Ok(()) } else { folder.link_latest() };
     meta.pid = Some(child.as_raw().cast_unsigned());
     meta.machine = machine::describe(args.cpu);
     let _ = meta.write(folder.path());
     let compressing = Compressing::start(folder.path());
-    let limit = recorder.conditions.as_ref().and_then(super::Conditions::timeout);
-    let waited = wait::wait(child, limit).map_err(system("wait for the program"))?;
+    let waited = recorder.wait(child)?;
     meta.ending = waited.ending.clone();
+    if waited.timed_out {
+        leftover::end(folder.path());
+    }
     drop(compressing);
     let finished = meta.write(folder.path());
     recorder.let_signals_in()?;
@@ -91,19 +100,24 @@ pub fn capture(recorder: &Recorder<'_>, mut folder: LogFolder, capture: PathBuf)
     if totals.processes == 0 {
         folder.keep(false);
         let ending = summary::describe_ending(&meta.ending);
-        return Err(RecordError::NothingRecorded { logger: capture, ending });
+        return Err(RecordError::NothingRecorded { logger: capture.to_owned(), ending });
     }
     tell_cut(&totals.cut);
-    if !args.quiet {
-        let (processes, bytes) = (totals.processes, HumanBytes(totals.bytes));
-        let (s, ending) = (if processes == 1 { "" } else { "es" }, summary::describe_ending(&meta.ending));
-        let path = folder.path().display();
-        complain(&format_args!("captured {processes} process{s}, {bytes}, {ending}: {path}"));
-        if !matches!(meta.ending, Ending::Exited { status: 0 }) {
-            complain(&format_args!("next: bugnet why {path}  (the log is made of what was captured first)"));
-        }
+    Ok(Outcome::Recorded(Recorded { folder, waited, captured: Some(totals) }))
+}
+
+/// Says what was captured.
+pub fn print(log: &Path, ending: &Ending, totals: &Totals) {
+    let (processes, bytes) = (totals.processes, HumanBytes(totals.bytes));
+    let (s, ended) = (if processes == 1 { "" } else { "es" }, summary::describe_ending(ending));
+    complain(&format_args!("captured {processes} process{s}, {bytes}, {ended}: {}", log.display()));
+}
+
+/// Says what to do next with a log of a program that did not end well.
+pub fn print_next(log: &Path, ending: &Ending) {
+    if !matches!(ending, Ending::Exited { status: 0 }) {
+        complain(&format_args!("next: bugnet why {}  (the log is made of what was captured first)", log.display()));
     }
-    Ok(if waited.timed_out { End::Status(super::error::EXIT_TIMED_OUT) } else { End::Like(waited.ending) })
 }
 
 /// Says of which processes the log ends before they did: what was said in that moment may have gone by (a screen that was drawn over, output that nobody read).

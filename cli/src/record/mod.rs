@@ -64,7 +64,8 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
     let captures = conditions.as_ref().is_some_and(Conditions::look_at_output);
     let captured = captures.then(Captured::new).transpose().map_err(system("make files for the program's output"))?;
     let inherited = Inherited::replace(&wait::taken_signals()).map_err(system("block signals"))?;
-    let recorder = Recorder { args, program, inherited, conditions, input, captured };
+    let capture = if args.light { light::tool(&program)? } else { None };
+    let recorder = Recorder { args, program, capture, inherited, conditions, input, captured };
     let seed = args.chaos.map(Seed::first);
     let end =
         if args.until_fail { until_fail::until_fail(&recorder, seed, limit) } else { once(&recorder, seed, limit) };
@@ -109,12 +110,6 @@ impl End {
 /// Records a program once.
 fn once(recorder: &Recorder<'_>, seed: Option<u64>, limit: Option<Limit>) -> Result<End, RecordError> {
     let args = recorder.args;
-    if args.light {
-        match light::tool(&recorder.program)? {
-            Ok(capture) => return light::capture(recorder, make_folder(recorder)?, capture),
-            Err(why) => complain(&format_args!("light recording is not possible here, so all is recorded: {why}")),
-        }
-    }
     let mut run = match recorder.run(|| make_folder(recorder), seed)? {
         Outcome::Recorded(run) => run,
         Outcome::NotRecorded(waited) => return Ok(End::Like(waited.ending)),
@@ -122,8 +117,8 @@ fn once(recorder: &Recorder<'_>, seed: Option<u64>, limit: Option<Limit>) -> Res
     let verdict = recorder.verdict(&run, 1)?;
     if verdict.is_none_or(|verdict| matches!(verdict, Verdict::Failed(_))) {
         if !args.quiet {
-            summary::print(run.folder.path(), &run.waited.ending);
-            summary::print_next(run.folder.path(), &run.waited.ending);
+            run.print();
+            run.print_next();
         }
         if let (Some(limit), Some(default)) = (limit, run.folder.default_folder()) {
             make_room(limit, default, run.folder.path(), args.quiet);

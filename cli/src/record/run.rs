@@ -11,8 +11,9 @@ use super::native::{Unrecorded, is_log};
 use super::packing::Packing;
 use super::streams::{Captured, Input, Streams};
 use super::wait::{self, Waited};
-use super::{leftover, low_layout, machine, room, summary, system};
+use super::{leftover, light, low_layout, machine, room, summary, system};
 use crate::args::RecordArgs;
+use crate::expand::Totals;
 use crate::failure::complain;
 use crate::recordings::lock::{self, Lock};
 use bugnet_format::folder::{Ending, Machine, Meta, Recording};
@@ -30,6 +31,8 @@ pub struct Recorder<'a> {
     pub args: &'a RecordArgs,
     /// The program.
     pub program: Program,
+    /// What is executed in its place, if it is recorded lightly.
+    pub capture: Option<PathBuf>,
     /// What this process was started with.
     pub inherited: Inherited,
     /// What counts as a failure, if that is asked.
@@ -46,6 +49,24 @@ pub struct Recorded {
     pub folder: LogFolder,
     /// What came of the program.
     pub waited: Waited,
+    /// What was captured, if it was recorded lightly.
+    pub captured: Option<Totals>,
+}
+
+impl Recorded {
+    /// Says what was recorded.
+    pub fn print(&self) {
+        match &self.captured {
+            Some(totals) => light::print(self.folder.path(), &self.waited.ending, totals),
+            None => summary::print(self.folder.path(), &self.waited.ending),
+        }
+    }
+
+    /// Says what to do next with it.
+    pub fn print_next(&self) {
+        let print = if self.captured.is_some() { light::print_next } else { summary::print_next };
+        print(self.folder.path(), &self.waited.ending);
+    }
 }
 
 /// What came of a run.
@@ -76,6 +97,9 @@ impl Recorder<'_> {
         make: impl FnOnce() -> Result<LogFolder, RecordError>,
         chaos: Option<u64>,
     ) -> Result<Outcome, RecordError> {
+        if let Some(capture) = &self.capture {
+            return light::run(self, make()?, capture, chaos);
+        }
         let mut meta = self.describe(chaos);
         let streams = self.streams()?;
         let mut folder = match make() {
@@ -145,7 +169,7 @@ impl Recorder<'_> {
         }
         drop(copying);
         self.pack(&folder);
-        Ok(Outcome::Recorded(Recorded { folder, waited }))
+        Ok(Outcome::Recorded(Recorded { folder, waited, captured: None }))
     }
 
     /// Whether a run has failed, if that is asked.
@@ -158,7 +182,7 @@ impl Recorder<'_> {
     }
 
     /// Waits for the program.
-    fn wait(&self, child: nix::unistd::Pid) -> Result<Waited, RecordError> {
+    pub fn wait(&self, child: nix::unistd::Pid) -> Result<Waited, RecordError> {
         let limit = self.conditions.as_ref().and_then(Conditions::timeout);
         wait::wait(child, limit).map_err(system("wait for the program"))
     }
@@ -272,7 +296,7 @@ impl Recorder<'_> {
             ending: Ending::Unknown,
             follow: !args.no_follow,
             chaos,
-            light: args.light,
+            light: self.capture.is_some(),
             contents: None,
         }
     }

@@ -6,7 +6,7 @@ use super::location::LogFolder;
 use super::progress::Progress;
 use super::run::{Outcome, Recorded, Recorder};
 use super::wait::take_interruption;
-use super::{End, leftover, make_room, summary};
+use super::{End, leftover, make_room};
 use crate::failure::complain;
 use crate::next::quoted;
 use crate::recordings::{Limit, SHARED_ELF, default_folder};
@@ -141,7 +141,7 @@ impl Runs<'_> {
                 }
                 self.say(&format!("run {count} has failed, after {taken}: {how}{}", self.chaos()));
                 if !self.recorder.args.quiet {
-                    summary::print(run.folder.path(), &run.waited.ending);
+                    run.print();
                     self.advise(run.folder.path());
                 }
                 (Some(run.folder), end)
@@ -166,7 +166,7 @@ impl Runs<'_> {
                     self.kept()
                 ));
                 if !self.recorder.args.quiet {
-                    summary::print(run.folder.path(), &run.waited.ending);
+                    run.print();
                 }
                 (Some(run.folder), End::Like(Ending::Killed { signal: signal as i32 }))
             }

@@ -297,6 +297,10 @@ impl Thread {
 
     /// The thread is where a moment may be, before a block is counted.
     pub(in crate::run) fn at_moment(&mut self, pc: u64) {
+        if self.awaits_turn.is_some() {
+            // It has been at one, and is about to wait: the next one comes with its next turn.
+            return;
+        }
         let position = self.counted();
         // What nobody reads any more of them, a limit's callout does not save.
         let flags_lost = self.flags_lost_at == Some(position);
