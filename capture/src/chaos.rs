@@ -8,6 +8,7 @@
 //! that finds what one interruption makes fail: Burckhardt et al., A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs, 2010.)
 
 use crate::accesses;
+use crate::end;
 use crate::hot;
 use crate::members;
 use crate::moment;
@@ -191,7 +192,7 @@ pub fn steps(signal: usize, code: i32, context: &mut Context, was_stepping: bool
         me.steps = 0;
     }
     let is_access = sys::read(context.rip()).is_some_and(|bytes| accesses::is_access(&bytes));
-    if me.steps == 0 || !is_access || moment::is_repeated(context.rip()) {
+    if me.steps == 0 || !is_access || moment::cannot_be(context.rip()) {
         return true;
     }
     me.steps -= 1;
@@ -204,6 +205,8 @@ pub fn steps(signal: usize, code: i32, context: &mut Context, was_stepping: bool
         me.is_interrupted = true;
         turn::step_aside(away);
         me.is_interrupted = false;
+        end::if_asked_for(context);
+        end::leave_if_over(context);
     }
     draw(At::Turn);
     true

@@ -18,6 +18,7 @@
 
 use crate::calls;
 use crate::death;
+use crate::end;
 use crate::layout::MADE_AGAIN;
 use crate::moment;
 use crate::reach::LINE;
@@ -415,14 +416,14 @@ unsafe extern "C" fn serve(frame: &mut Frame) {
         }
         frame.rax = result as u64;
         frame.target = back;
-        if me.signals.has_come() {
+        if me.signals.has_come() || turn::is_lost() {
             me.back = back;
             frame.target = bugnet_fast_deliver as *const () as u64;
         }
     }
 }
 
-/// Whether a signal is to be delivered behind a call.
+/// Whether a signal is to be delivered behind a call, or the light part to end there.
 pub fn is_delivery(rip: u64) -> bool {
     rip == bugnet_fast_deliver as *const () as u64
 }
@@ -438,4 +439,6 @@ pub fn deliver(context: &mut Context) {
     if let Some(arrived) = me.signals.take_arrived() {
         signals::deliver(context, &arrived);
     }
+    end::if_asked_for(context);
+    end::leave_if_over(context);
 }

@@ -61,8 +61,14 @@ pub fn is_timer(code: i32, timer: u32) -> bool {
     code == SI_TIMER && thread::get().timer == Some(timer)
 }
 
-/// Whether the instruction at an address is a string instruction with a repeat prefix.
-pub fn is_repeated(rip: u64) -> bool {
+/// Whether there is no moment at an address. Where in its rounds a string instruction with a repeat prefix is, no position says; and the dynamic linker puts the state of
+/// vector registers on the stack where it looks up a function that is called for the first time: that differs from run to run, and is reachable from there.
+pub fn cannot_be(rip: u64) -> bool {
+    let linker = state::get().linker;
+    (linker.0..linker.1).contains(&rip) || is_repeated(rip)
+}
+
+fn is_repeated(rip: u64) -> bool {
     let Some(bytes) = sys::read::<5>(rip) else { return false };
     let prefix = |byte: &u8| matches!(byte, 0xf2 | 0xf3 | 0x66 | 0x67 | 0x26 | 0x2e | 0x36 | 0x3e | 0x64 | 0x65);
     let prefixes = bytes.iter().take_while(|byte| prefix(byte)).count();

@@ -109,6 +109,7 @@ unsafe extern "C" fn main(initial: *const u64) -> ! {
     let heap = page_end(loaded.program.end) + (kernel.random() >> 40 & 0x1fff) * PAGE;
     tell_kernel(&loaded.program, heap, &stack);
     state.data = (loaded.program.code.1, loaded.program.end);
+    state.linker = loaded.interpreter.map_or((0, 0), |interpreter| interpreter.code);
     let entry = loaded.interpreter.map_or(loaded.program.entry, |interpreter| interpreter.entry);
     let mut streams = Text::<4096>::new();
     streams::encode(&mut streams);

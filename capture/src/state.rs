@@ -29,8 +29,9 @@ pub struct State {
     pub own: [u8; 1024],
     /// Path of the program.
     pub elf: [u8; 4096],
-    /// Where the program's data is.
+    /// Where the program's data is, and the code of its interpreter.
     pub data: (u64, u64),
+    pub linker: (u64, u64),
     /// Where in the log the process is.
     pub log: Log,
     /// Which descriptors are the recording's standard output (1) and error (2).
@@ -66,6 +67,7 @@ static STATE: Own = Own(UnsafeCell::new(State {
     own: [0; 1024],
     elf: [0; 4096],
     data: (0, 0),
+    linker: (0, 0),
     log: Log::new(),
     streams: [0; 256],
     output: OUTPUT,

@@ -182,6 +182,7 @@ unsafe extern "C" fn begin() -> ! {
     trap::dispatch(true);
     turn::take();
     let frame = me.frame;
+    end::if_asked_for(&mut Context::at(frame));
     end::leave_if_over(&mut Context::at(frame));
     chaos::draw(chaos::At::Beginning);
     chaos::goes_on(&mut Context::at(frame));

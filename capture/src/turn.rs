@@ -52,8 +52,9 @@ static MANY: AtomicBool = AtomicBool::new(false);
 static ENDS: AtomicU32 = AtomicU32::new(0);
 /// Whether the process is dying, and none of its threads goes on.
 static DIES: AtomicBool = AtomicBool::new(false);
-/// Whether the light part is over for those that memory is shared with, so that the process goes on without having the turn.
-static IS_LOST: AtomicBool = AtomicBool::new(false);
+/// The thread that goes on without having the turn, since the light part is over for those that memory is shared with: its place, and 1. It ends that of this
+/// process, while the others wait.
+static LOSER: AtomicU32 = AtomicU32::new(NOBODY);
 /// Whether memory is shared with other processes.
 static WITH_OTHERS: AtomicBool = AtomicBool::new(false);
 
@@ -128,10 +129,13 @@ fn pass_on(from: u32) -> bool {
 
 /// Waits until the calling thread has the turn, which another one had meanwhile: the log says that it goes on.
 pub fn take() {
-    if !state::get().on || is_lost() {
+    if !state::get().on {
         return;
     }
     let mine = id(thread::get());
+    if is_lost() {
+        return wait_until_over();
+    }
     if DIES.load(Ordering::SeqCst) || !change(NOBODY, mine) {
         me().begins_to_wait();
         let has_it = wait(mine);
@@ -312,7 +316,7 @@ pub fn is_asked(context: &Context) {
         && words().asked.load(Ordering::SeqCst) != 0
         && words().holder.load(Ordering::SeqCst) == id(thread::get())
         && members::anybody_waits();
-    if !can || !state::get().on || moment::is_repeated(context.rip()) {
+    if !can || !state::get().on || moment::cannot_be(context.rip()) {
         return;
     }
     moment::note(context);
@@ -331,13 +335,23 @@ pub fn over() {
 
 /// The thread goes on without having the turn: the light part ends as soon as it can.
 fn lose(why: &'static str) {
-    IS_LOST.store(true, Ordering::SeqCst);
-    state::get().ends = Some(why);
+    if LOSER.compare_exchange(NOBODY, id(thread::get()), Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+        state::get().ends = Some(why);
+    } else {
+        wait_until_over();
+    }
 }
 
-/// Whether threads go on without having the turn: nothing more is kept of what they do.
+/// Another thread ends the light part: nobody else executes code meanwhile that becomes again what it was.
+fn wait_until_over() {
+    while LOSER.load(Ordering::SeqCst) != id(thread::get()) && state::get().on {
+        me().sleep(me().seen(), LOOK);
+    }
+}
+
+/// Whether a thread goes on without having the turn: nothing more is kept of what the process does.
 pub fn is_lost() -> bool {
-    IS_LOST.load(Ordering::SeqCst)
+    LOSER.load(Ordering::SeqCst) != NOBODY
 }
 
 /// Nobody asks the one for its turn that has it, and may not come back from the call that it makes.

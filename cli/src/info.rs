@@ -219,7 +219,7 @@ impl fmt::Display for Info {
             list(f, "recorded", &"lightly (--light): it ran natively, and its log was made afterwards")?;
         }
         if let Some(seed) = meta.chaos {
-            list(f, "chaos", &format_args!("when threads ran was perturbed (--chaos={seed})"))?;
+            list(f, "chaos", &chaos(seed))?;
         }
         match only {
             // Of the first process it is known how it ended, whatever is recorded of it.
@@ -323,6 +323,11 @@ impl fmt::Display for Kept {
             _ => write!(f, "; {} left out, of which record --snapshot=LIMIT keeps more", HumanBytes(omitted)),
         }
     }
+}
+
+/// How threads were perturbed, in words.
+pub fn chaos(seed: u64) -> String {
+    format!("when threads ran was perturbed (--chaos={seed})")
 }
 
 /// Seconds since the Unix epoch as date and time, UTC; as they are where they are no time that a calendar has.

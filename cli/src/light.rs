@@ -340,6 +340,9 @@ impl fmt::Display for Light {
         list(f, "machine", &format_args!("{}, {}", meta.machine.cpu, meta.machine.kernel))?;
         list(f, "ended", &describe_ending(&meta.ending))?;
         list(f, "recorded", &"lightly (--light): it ran natively, and the log with its instructions is not made yet")?;
+        if let Some(seed) = meta.chaos {
+            list(f, "chaos", &crate::info::chaos(seed))?;
+        }
         let sum = |of: fn(&Captured) -> u64| self.processes.iter().map(of).sum::<u64>();
         let [calls, signals, moments, size] =
             [sum(|one| one.calls), sum(|one| one.signals), sum(|one| one.moments), sum(|one| one.size)];

@@ -119,12 +119,13 @@ fn handle(context: &mut Context, (signal, code, address): (usize, i32, u64), inf
             context.set(MASK, !OPEN);
             moment::wait();
         }
+        end::if_asked_for(context);
         end::leave_if_over(context);
         return;
     }
     if by_timer {
-        if moment::is_repeated(rip) {
-            // Where in its rounds the instruction is, no position says. The timer comes again.
+        if moment::cannot_be(rip) {
+            // The timer comes again.
             return;
         }
         if let Some(arrived) = own.take_arrived() {

@@ -94,7 +94,7 @@ pub struct RecordArgs {
     pub fail_if: Vec<Condition>,
     /// Perturb when threads run: hold them back at random, where they begin, where they access what others have changed, behind system calls and anywhere else
     ///
-    /// What is rare without it comes sooner. SEED says how it is perturbed: for how long, how often and where. With --until-fail, each run has the next
+    /// What is rare without it comes sooner. With --light, threads have turns of random length instead, which takes much less time. SEED says how it is perturbed: for how long, how often and where. With --until-fail, each run has the next
     /// one. The same seed does not give the same run again, but one of the same kind [default: a new one each time]
     #[arg(long, value_name = "SEED", num_args = 0..=1, require_equals = true, default_missing_value = "random",
           value_parser = Seed::parse)]

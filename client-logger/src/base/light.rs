@@ -38,8 +38,22 @@ static TURN: AtomicU32 = AtomicU32::new(0);
 /// The number of that thread's turn; or of none, where the process has given up its last one.
 static NUMBER: AtomicU32 = AtomicU32::new(NONE);
 const NONE: u32 = u32::MAX;
-/// The number of the turn that goes on: of this process, or of one that it shares memory with, as it does this.
-static GOES_ON: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
+/// What processes that share memory see of each other, which they share, too.
+static TURNS: AtomicPtr<Turns> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Most processes that share memory at a time.
+const MOST: usize = 500;
+
+/// Turns of processes that share memory; all zero where they begin.
+#[repr(C)]
+struct Turns {
+    /// The number of the turn that goes on.
+    goes_on: AtomicU32,
+    /// Whether one of the processes does not come to its end.
+    is_broken: AtomicBool,
+    /// The processes that have not come to their end, by their real ids; 0 for none.
+    processes: [AtomicU32; MOST],
+}
 /// Where threads sleep that wait for their turn, by their ids; each changes when one of them gets it.
 static DOORS: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
 /// Whether a thread is about to fork.
@@ -140,10 +154,43 @@ fn door(tid: u32) -> &'static AtomicU32 {
     &DOORS[tid as usize % DOORS.len()]
 }
 
+fn turns() -> &'static Turns {
+    // SAFETY: memory that `begin_turns` has made, for as long as the process; all zero is a value.
+    unsafe { &*TURNS.load(Ordering::Relaxed) }
+}
+
 /// The number of the turn that goes on.
 fn goes_on() -> &'static AtomicU32 {
-    // SAFETY: memory that `begin_turns` has made, for as long as the process.
-    unsafe { &*GOES_ON.load(Ordering::Relaxed) }
+    &turns().goes_on
+}
+
+/// The process does not come to its end, and its turns do not come: others do not wait for them.
+pub fn give_up_all() {
+    turns().is_broken.store(true, Ordering::SeqCst);
+}
+
+/// Whether a process that this one shares memory with is gone before it came to its end, so that its turns do not come.
+pub fn lacks_others() -> bool {
+    let is_gone = |pid: u32| {
+        // It is still there where nobody has waited for it, but has no program.
+        std::fs::read_link(format!("/proc/{pid}/exe")).is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound)
+    };
+    let own = std::process::id();
+    let is_broken = turns().is_broken.load(Ordering::SeqCst);
+    is_broken
+        || turns().processes.iter().any(|process| {
+            let pid = process.load(Ordering::SeqCst);
+            pid != 0 && pid != own && is_gone(pid) && process.load(Ordering::SeqCst) == pid
+        })
+}
+
+/// The calling process is one of those that have turns.
+fn join() {
+    let own = std::process::id();
+    let _ = turns()
+        .processes
+        .iter()
+        .find(|process| process.compare_exchange(0, own, Ordering::SeqCst, Ordering::SeqCst).is_ok());
 }
 
 /// Turns begin, with the one of the thread with this id, in memory that forks have, too.
@@ -154,7 +201,8 @@ fn begin_turns(tid: u32) -> Result<(), String> {
     if memory == libc::MAP_FAILED {
         return Err(format!("no memory for the order of turns: {}", std::io::Error::last_os_error()));
     }
-    GOES_ON.store(memory.cast(), Ordering::Relaxed);
+    TURNS.store(memory.cast(), Ordering::Relaxed);
+    join();
     NUMBER.store(0, Ordering::SeqCst);
     TURN.store(tid, Ordering::SeqCst);
     Ok(())
@@ -181,6 +229,10 @@ fn pass_on(number: u32) {
 pub fn give_up_turn() {
     if expands() {
         pass_on(NUMBER.swap(NONE, Ordering::SeqCst));
+        let own = std::process::id();
+        turns().processes.iter().for_each(|process| {
+            let _ = process.compare_exchange(own, 0, Ordering::SeqCst, Ordering::SeqCst);
+        });
     }
 }
 
@@ -395,6 +447,7 @@ pub fn forked() -> bool {
     child.heap = lent;
     if matches!(child.next(), Ok(Next::Turn)) {
         // It shares memory with its parent, whose turn it is.
+        join();
         NUMBER.store(NONE, Ordering::SeqCst);
         TURN.store(child.header.process.pid.0, Ordering::SeqCst);
     } else if begin_turns(child.header.process.pid.0).is_err() {

@@ -11,17 +11,21 @@ const YIELDS: u32 = 100;
 /// So long it then sleeps at a time, and asks whether there is any use in waiting.
 pub const SLEEP: Duration = Duration::from_millis(10);
 
-/// Waits for something that is far away, which `test` finds, and sleeps a while where it does not: without any lock, as in [`until`].
-pub fn asleep<T>(context: *mut c_void, mut test: impl FnMut() -> Option<T>) -> T {
+/// How often that happens until it is asked.
+const SLEEPS: u32 = 100;
+
+/// Waits for something that is far away, which `test` finds, and sleeps a while where it does not: without any lock, as in [`until`]; none if there
+/// is no use in that, as `is_vain` says, which is asked now and then, and may take locks.
+pub fn asleep<T>(context: *mut c_void, mut test: impl FnMut() -> Option<T>, is_vain: impl Fn() -> bool) -> Option<T> {
     let suspendable = |yes| suspendable(context, yes);
-    suspendable(true);
-    let found = loop {
-        if let Some(found) = test() {
-            break found;
+    loop {
+        suspendable(true);
+        let found = (0..SLEEPS).find_map(|_| test());
+        suspendable(false);
+        if found.is_some() || is_vain() {
+            return found;
         }
-    };
-    suspendable(false);
-    found
+    }
 }
 
 /// Waits for something, which `test` finds without any lock but those of the directory, nor memory that is allocated, and so does

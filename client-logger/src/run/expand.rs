@@ -21,6 +21,9 @@ use bugnet_format::record::{EndReason, Record, SignalStep, SpecialKind};
 use bugnet_format::regs::{ARITHMETIC_FLAGS, R11, RAX, RSP, RegisterFile};
 use bugnet_format::types::Addr;
 
+/// What is said where the turns of others do not come.
+pub const LACKS_OTHERS: &str = "the expansion of a process that it shares memory with did not come to its end";
+
 /// Status of an expansion that does not fit its light log.
 const DIVERGED: i32 = 3;
 
@@ -51,6 +54,7 @@ pub fn diverged(thread: &mut Thread, position: u64, regs: RegisterFile, why: &st
         light.tell_seen();
         light.place()
     });
+    light::give_up_all();
     let place = place.unwrap_or_default();
     let why = format!("the light log does not fit: {why} ({place})");
     leave(thread, position, EndReason::Unsupported { why }, regs, DIVERGED)
@@ -125,10 +129,14 @@ impl Thread {
             self.leave(position);
         }
         let tid = self.tid.id();
-        waiting::asleep(self.context, || {
+        let test = || {
             light::sleep_until_turn(tid);
             (light::has_turn(tid) || light::forks()).then_some(())
-        });
+        };
+        if waiting::asleep(self.context, test, light::lacks_others).is_none() {
+            let regs = self.awaits_turn.take().map(|regs| *regs).unwrap_or_default();
+            diverged(self, position, regs, LACKS_OTHERS);
+        }
         if !light::has_turn(tid) {
             // DynamoRIO's dispatcher is where a fork finds it.
             if self.awaits_turn.is_some() {
@@ -346,6 +354,10 @@ impl Thread {
                 let regs = self.registers(pc, 0);
                 self.die_of(position, regs, signal, code);
             }
+            Some(Ok(Next::End(End::GoesOn(why)))) => {
+                let regs = self.registers(pc, 0);
+                leave(self, position, goes_on(why), regs, 0)
+            }
             _ => return,
         };
         let regs = self.registers(pc, 0);
@@ -427,6 +439,11 @@ impl Thread {
             }
         }
     }
+}
+
+/// The light part ends, as a sentence says, and the process goes on.
+pub fn goes_on(why: &[u8]) -> EndReason {
+    EndReason::Unsupported { why: format!("light recording ended here: {}", String::from_utf8_lossy(why)) }
 }
 
 /// Whether another thread goes on from here on, or this one does with another turn.

@@ -1,6 +1,6 @@
 // Processes that share memory, in all the ways in which they wait for each other there: a mutex and a condition variable, a semaphore, words that are only looked at, and a barrier of
 // their own. Who comes when is not the same in any two runs, and is printed. With `file`, the memory is a file's; with `killed`, one of them is killed as it waits; with `threads`,
-// each has two threads; with `executes`, each executes another program in the end.
+// each has two threads; with `executes`, each executes another program in the end; with `ends`, one of them does with the memory what is not followed, while others go on.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -60,6 +60,8 @@ static int child(int own, const char *how)
     if (threads && pthread_create(&other, NULL, work, (void *)(long)(own + PROCESSES)) != 0)
         return 1;
     work((void *)(long)own);
+    if (own == 0 && strcmp(how, "ends") == 0)
+        mremap(shared, sizeof *shared, sizeof *shared, 0);
     if (threads)
         pthread_join(other, NULL);
     // One after the other.

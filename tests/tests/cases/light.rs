@@ -279,8 +279,8 @@ fn one_process() -> Result<()> {
 
 /// Records a program of our own lightly, whose output no other run may have: what is replayed is that of the run that was captured. One whose light
 /// part ends replays as far as it was captured, and ends as natively.
-fn own(name: &str, arguments: &[&str], ends: Option<&str>) -> Result<()> {
-    let workshop = Workshop::new(&format!("light-{name}-{}", arguments.join("-")))?;
+fn own(test: &str, name: &str, (arguments, options): (&[&str], &[&str]), ends: Option<&str>) -> Result<()> {
+    let workshop = Workshop::new(&format!("light-own-{test}"))?;
     let program = workshop.path.join(name);
     let source = source_tree().join("tests/programs/light").join(format!("{name}.c"));
     compile(&["gcc", "-O1", "-g"], &fs::read_to_string(source)?, &program)?;
@@ -288,7 +288,7 @@ fn own(name: &str, arguments: &[&str], ends: Option<&str>) -> Result<()> {
     let command = std::iter::once(program.as_str()).chain(arguments.iter().copied());
     let job = Job::new(&workshop.folder("recorded")?, command);
     let log = workshop.path.join("log");
-    let mut output = run(&mut job.recorded(&log, &["--light"])?)?;
+    let mut output = run(&mut job.recorded(&log, &[&["--light"], options].concat())?)?;
     let messages = take_messages(&mut output);
     ensure!(output.status.success(), "{messages}{}", printed(&output));
     if let Some(why) = ends {
@@ -507,10 +507,20 @@ pub fn trials() -> Result<Vec<Trial>> {
         ("together-file", "together", &["file"], None),
         ("together-threads", "together", &["threads"], None),
         ("together-executes", "together", &["executes"], None),
+        ("together-ends", "together", &["ends"], Some("a process that it shares memory with is not recorded any more")),
         // Where the one that is killed was, the log does not say; what the others did, it does.
         ("together-killed", "together", &["killed"], Some("")),
     ] {
-        let body = move || own(program, arguments, ends).map_err(|e| Failed::from(format!("{e:?}")));
+        let body = move || own(name, program, (arguments, &[]), ends).map_err(|e| Failed::from(format!("{e:?}")));
+        trials.push(Trial::test(name, body));
+    }
+    // Turns of random length, by both ways in which they are.
+    for (name, program, arguments, seed) in [
+        ("together-chaos", "together", &[][..], "--chaos=2"),
+        ("together-chaos-last", "together", &["threads"], "--chaos=3"),
+        ("crowd-chaos", "crowd", &[], "--chaos=4"),
+    ] {
+        let body = move || own(name, program, (arguments, &[seed]), None).map_err(|e| Failed::from(format!("{e:?}")));
         trials.push(Trial::test(name, body));
     }
     for (name, command) in SCRIPTS {

@@ -14,7 +14,7 @@ use crate::kernel::streams::{self, Streams};
 use crate::kernel::substitute::Substitution;
 use crate::log::code;
 use crate::picture::protections::PROTECTIONS;
-use crate::run::expand::{diverged, ended, is_turn_next, leave, resume};
+use crate::run::expand::{LACKS_OTHERS, diverged, ended, goes_on, is_turn_next, leave, resume};
 use crate::run::lifetime;
 use crate::run::parts::call::{SYSCALL_BYTES, left_in_r11, take_pending_pc};
 use crate::run::snapshot::{self, How};
@@ -62,8 +62,13 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
     if !thread.has_turn()
         && let Some((door, seen)) = light::closed_door(thread.tid().id())
     {
-        // Where a fork of another thread's finds it, and its end.
-        let values = [(0, door.as_ptr() as u64), (1, libc::FUTEX_WAIT as u64), (2, seen.into()), (3, 0)];
+        if light::lacks_others() {
+            diverged(thread, position, *regs, LACKS_OTHERS);
+        }
+        // Where a fork of another thread's finds it, and its end. It looks again after a second.
+        static TIME: [u64; 2] = [1, 0];
+        let values =
+            [(0, door.as_ptr() as u64), (1, libc::FUTEX_WAIT as u64), (2, seen.into()), (3, TIME.as_ptr() as u64)];
         substitute(drcontext, thread, regs, libc::SYS_futex, &values);
         thread.syscall.awaits_turn = true;
         return 1;
@@ -90,10 +95,7 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
             // SAFETY: ends the process: the other program is expanded by itself.
             unsafe { libc::_exit(0) }
         }
-        Ok(Next::End(End::GoesOn(why))) => {
-            let why = format!("light recording ended here: {}", String::from_utf8_lossy(why));
-            leave(thread, position, EndReason::Unsupported { why }, *regs, 0)
-        }
+        Ok(Next::End(End::GoesOn(why))) => leave(thread, position, goes_on(why), *regs, 0),
         Ok(Next::Nothing) => ended(thread, position, *regs),
         Ok(Next::Moment) => {
             let why = "a moment at which a signal was delivered has not been found";
@@ -341,10 +343,15 @@ pub unsafe fn after_call(drcontext: *mut c_void, thread: &mut Thread) {
     if is_turn_next() {
         pass();
         let tid = thread.tid().id();
-        waiting::asleep(drcontext, || {
+        let test = || {
             light::sleep_until_turn(tid);
             light::has_turn(tid).then_some(())
-        });
+        };
+        if waiting::asleep(drcontext, test, light::lacks_others).is_none() {
+            let position = thread.counted() - 1;
+            let regs = thread.syscall.before.take().unwrap_or_default();
+            diverged(thread, position, *regs, LACKS_OTHERS);
+        }
     }
     let next = light::of_process().map_or(Ok(Next::Nothing), |mut light| light.next());
     let Some(before) = thread.syscall.before.clone() else { return };
