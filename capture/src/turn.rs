@@ -120,7 +120,8 @@ pub fn is_with_others() -> bool {
 fn pass_on(from: u32) -> bool {
     let Some(next) = members::anybody_waits().then(members::first).flatten() else { return false };
     words().asked.store(0, Ordering::SeqCst);
-    let passed = change(from, next + 1 | IS_GIVEN);
+    let given = next + 1;
+    let passed = change(from, given | IS_GIVEN);
     if passed {
         members::of(next).tell();
     }
