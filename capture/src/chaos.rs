@@ -202,9 +202,7 @@ pub fn steps(signal: usize, code: i32, context: &mut Context, was_stepping: bool
     let away = if chaos.below(SELDOM) == 0 { chaos.of_any_length(AWAY) * 1000 } else { 0 };
     if turn::is_shared() && (away > 0 || members::anybody_waits()) {
         moment::note(context);
-        me.is_interrupted = true;
         turn::step_aside(away);
-        me.is_interrupted = false;
         end::if_asked_for(context);
         end::leave_if_over(context);
     }

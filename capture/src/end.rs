@@ -25,6 +25,7 @@ pub fn because(context: &mut Context, why: &str, again: bool) {
         return;
     }
     state.on = false;
+    turn::keep();
     if let Some(mut record) = Record::begin(END, GOES_ON, 8 + why.len()) {
         record.word(why.len() as u64);
         record.bytes(why.as_bytes());

@@ -167,12 +167,13 @@ fn fork(context: &mut Context, number: u64, args: &[u64; 6], flags: u64) {
     let state = state::get();
     if let Err(error) = log::begin(From { pid: from, program, how: FORKED, call: at as u32 }) {
         say(format_args!("a forked process is not recorded: the log has no room for it (error {})", -error));
-        // The parent's log is no longer there.
+        // The parent's log is no longer there. Those that share memory with it stop where they are when it has its turn, and are told.
+        state.full = true;
+        threads::forget();
+        turn::begin_forked(place);
         state.on = false;
         context.set_rax(0);
-        if place.is_some() {
-            turn::over();
-        }
+        turn::over();
         end::leave(context);
         return;
     }

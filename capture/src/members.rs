@@ -9,7 +9,7 @@ use crate::text::Text;
 use crate::thread;
 use core::fmt::Write;
 use core::mem::size_of;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Where that memory lies.
 const AT: u64 = 0x1004_0000_0000;
@@ -53,31 +53,19 @@ pub struct Member {
     told: AtomicU32,
 }
 
-/// Whether the memory is this process's.
-static IS_MADE: AtomicBool = AtomicBool::new(false);
-
 /// What all of them see, once [`make`] has made it.
 pub fn words() -> &'static Words {
     // SAFETY: memory that is there as long as anybody asks; all of it is atomic.
     unsafe { &*(AT as *const Words) }
 }
 
-/// Makes the memory, unless it is there; whether it is.
+/// Makes the memory, in the place of that of the process that this one was forked from, if any; whether it is there.
 pub fn make() -> bool {
-    if IS_MADE.load(Ordering::Relaxed) {
-        return true;
-    }
     let size = (size_of::<Words>() as u64).next_multiple_of(PAGE);
     let flags = MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED;
-    // SAFETY: nobody else's memory, or that of the process that this one was forked from.
+    // SAFETY: nobody else's memory, and nobody uses it.
     let made = unsafe { sys::call(sys::MMAP, [AT, size, PROT_READ | PROT_WRITE, flags, u64::MAX, 0]) };
-    IS_MADE.store(made == AT as i64, Ordering::Relaxed);
     made == AT as i64
-}
-
-/// The memory is the one of the process that this one was forked from, with which it shares nothing.
-pub fn forget() {
-    IS_MADE.store(false, Ordering::Relaxed);
 }
 
 /// A place for a thread of a process.
@@ -149,11 +137,10 @@ impl Member {
         (self.pid.load(Ordering::SeqCst), self.tid.load(Ordering::SeqCst))
     }
 
-    /// It waits for the turn from here on.
-    pub fn begins_to_wait(&self) {
-        words().waiting.fetch_add(1, Ordering::SeqCst);
-        let others = state::get().chaos.others(thread::get().is_interrupted);
+    /// It waits for the turn from here on, behind so many that begin later.
+    pub fn begins_to_wait(&self, others: u64) {
         self.ticket.store(words().tickets.fetch_add(1, Ordering::SeqCst) + 1 + others, Ordering::SeqCst);
+        words().waiting.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Whether it does.

@@ -92,7 +92,10 @@ pub fn note(context: &Context) {
     // SAFETY: one thread uses it.
     let reach = unsafe { &mut *ROOM.0.get() };
     reach.find(&registers[..16], context.rsp(), state::get().data, line);
-    let Some(mut record) = Record::begin(MOMENT, 0, 19 * 8 + reach.count * 16) else { return };
+    let Some(mut record) = Record::begin(MOMENT, 0, 19 * 8 + reach.count * 16) else {
+        state::get().full = true;
+        return;
+    };
     registers.into_iter().for_each(|value| record.word(value));
     record.word(reach.count as u64);
     for at in &reach.lines[..reach.count] {

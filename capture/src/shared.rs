@@ -68,6 +68,15 @@ impl Shared {
         self.count > 0
     }
 
+    /// Whether there are files among it, of which the kernel tells who opens them.
+    pub fn has_files(&self) -> bool {
+        self.count > 0 && self.files().next().is_some()
+    }
+
+    fn files(&self) -> impl Iterator<Item = File> + '_ {
+        self.mapped.iter().flatten().filter_map(|mapped| mapped.file)
+    }
+
     /// Whether the program may map memory that others could write.
     pub fn may_map(&mut self, args: &[u64; 6]) -> bool {
         if args[3] & MAP_ANONYMOUS == 0 {
@@ -100,11 +109,13 @@ impl Shared {
     pub fn unmapped(&mut self, start: u64, len: u64) {
         let is_gone = |mapped: &Mapped| start <= mapped.start && mapped.end <= start.saturating_add(len);
         for slot in self.mapped.iter_mut().filter(|slot| slot.as_ref().is_some_and(is_gone)) {
-            if turn::is_with_others() {
+            let file = slot.as_ref().and_then(|mapped| mapped.file);
+            if file.is_some() && turn::is_with_others() {
                 // Others may have the file still, which has one lease for all.
                 slot.iter_mut().for_each(|mapped| mapped.end = mapped.start);
             } else {
-                slot.take().and_then(|mapped| mapped.file).into_iter().for_each(File::give_back);
+                *slot = None;
+                file.into_iter().for_each(File::give_back);
                 self.count -= 1;
             }
         }
@@ -115,36 +126,38 @@ impl Shared {
         if !self.is_any() {
             return None;
         }
-        let (is_memory, is_file) = match number {
+        let is_memory = match number {
             // mremap; mprotect of a file's, which an expansion has alone, as it could only be read
-            25 => (self.overlaps(args[0], 1, |_| true), false),
+            25 => self.overlaps(args[0], 1, |_| true),
             10 if args[2] & sys::PROT_WRITE != 0 => {
-                (self.overlaps(args[0], args[1], |mapped| mapped.file.is_some() && !mapped.is_writable), false)
+                self.overlaps(args[0], args[1], |mapped| mapped.file.is_some() && !mapped.is_writable)
             }
-            // open, truncate, creat; openat, openat2
-            2 | 76 | 85 => (false, self.has(inode_at(AT_FDCWD, args[0]))),
-            257 | 437 => (false, self.has(inode_at(args[0], args[1]))),
-            9 if args[3] & MAP_ANONYMOUS == 0 => (false, self.has(inode(args[4]))),
-            // What writes: write, pwrite64, writev, sendfile, ftruncate, fallocate, pwritev, pwritev2; splice, copy_file_range
-            1 | 18 | 20 | 40 | 77 | 285 | 296 | 328 => (false, self.has(inode(args[0]))),
-            275 | 326 => (false, self.has(inode(args[2]))),
-            _ => (false, false),
+            _ => false,
         };
         if is_memory {
-            Some("the program moves memory that other processes could write, or makes it writable")
-        } else {
-            is_file.then_some("the program opens, maps or writes a file that it has mapped, and can write to")
+            return Some("the program moves memory that other processes could write, or makes it writable");
         }
+        // To ask what a descriptor is of takes a call.
+        if !self.has_files() {
+            return None;
+        }
+        let inode = match number {
+            // open, truncate, creat; openat, openat2
+            2 | 76 | 85 => inode_at(AT_FDCWD, args[0]),
+            257 | 437 => inode_at(args[0], args[1]),
+            9 if args[3] & MAP_ANONYMOUS == 0 => inode(args[4]),
+            // What writes: write, pwrite64, writev, sendfile, ftruncate, fallocate, pwritev, pwritev2; splice, copy_file_range
+            1 | 18 | 20 | 40 | 77 | 285 | 296 | 328 => inode(args[0]),
+            275 | 326 => inode(args[2]),
+            _ => None,
+        }?;
+        let is_file = self.files().any(|file| file.inode == inode);
+        is_file.then_some("the program opens, maps or writes a file that it has mapped, and can write to")
     }
 
     fn overlaps(&self, start: u64, len: u64, is_meant: impl Fn(&Mapped) -> bool) -> bool {
         let overlaps = |mapped: &&Mapped| start < mapped.end && mapped.start < start.saturating_add(len);
         self.mapped.iter().flatten().filter(overlaps).any(is_meant)
-    }
-
-    fn has(&self, inode: Option<[u64; 2]>) -> bool {
-        let files = self.mapped.iter().flatten().filter_map(|mapped| mapped.file);
-        inode.is_some() && files.map(|file| Some(file.inode)).any(|known| known == inode)
     }
 
     /// The process that the kernel tells who opens a file may have ended: this one is told from here on. Whether somebody has opened one meanwhile.
@@ -161,6 +174,7 @@ impl Shared {
 
     /// Others may have the files from here on.
     pub fn give_back(&mut self) {
+        self.count = 0;
         self.mapped.iter_mut().filter_map(Option::take).filter_map(|mapped| mapped.file).for_each(File::give_back);
     }
 }

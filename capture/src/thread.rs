@@ -51,8 +51,6 @@ pub struct Thread {
     pub frame: u64,
     /// How many accesses of memory it still makes step by step ([`crate::chaos`]).
     pub steps: u32,
-    /// Whether it is waiting behind one of these.
-    pub is_interrupted: bool,
     /// Memory for what the kernel writes while others have the turn.
     pub borrowed: Borrowed,
 }
@@ -123,7 +121,6 @@ pub fn make(index: usize) -> Option<&'static mut Thread> {
         tries_again: false,
         frame: 0,
         steps: 0,
-        is_interrupted: false,
         borrowed: Borrowed::new(),
     };
     // SAFETY: memory that was made just now.

@@ -37,6 +37,9 @@ const IS_GIVEN: u32 = 1 << 19;
 const CALL: u32 = 1 << 20;
 const NOBODY: u32 = 0;
 
+/// Why the light part ends where that of another process has.
+const UNRECORDED: &str = "a process that it shares memory with is not recorded any more";
+
 /// The id of a thread that is to be.
 pub const NEW: u32 = u32::MAX;
 
@@ -107,7 +110,6 @@ pub fn begin_forked(place: Option<u32>) {
     } else {
         MANY.store(false, Ordering::Relaxed);
         WITH_OTHERS.store(false, Ordering::Relaxed);
-        members::forget();
     }
 }
 
@@ -130,6 +132,11 @@ fn pass_on(from: u32) -> bool {
 
 /// Waits until the calling thread has the turn, which another one had meanwhile: the log says that it goes on.
 pub fn take() {
+    take_behind(false);
+}
+
+/// The same; `is_interrupted`: between two instructions, which chaos may have let all others go first for.
+fn take_behind(is_interrupted: bool) {
     if !state::get().on {
         return;
     }
@@ -138,8 +145,11 @@ pub fn take() {
         return wait_until_over();
     }
     if DIES.load(Ordering::SeqCst) || !change(NOBODY, mine) {
-        me().begins_to_wait();
-        let has_it = wait(mine);
+        let chaos = &mut state::get().chaos;
+        let (others, hurry) =
+            (chaos.others(is_interrupted), if is_interrupted { 0 } else { chaos.below(LOOKS.into()) });
+        me().begins_to_wait(others);
+        let has_it = wait(mine, LOOKS - hurry as u32);
         me().stops_waiting();
         if members::anybody_waits()
             && let Some(first) = members::first()
@@ -151,7 +161,7 @@ pub fn take() {
         }
     }
     if words().is_over.load(Ordering::SeqCst) != 0 {
-        lose("a process that it shares memory with is not recorded any more");
+        lose(UNRECORDED);
         return;
     }
     let ends = ENDS.swap(0, Ordering::SeqCst);
@@ -172,11 +182,10 @@ pub fn take() {
     }
 }
 
-/// Waits until somebody passes the turn on, or, as the first one that waits, until it can be taken; whether the thread has it.
-fn wait(mine: u32) -> bool {
+/// Waits until somebody passes the turn on, or, as the first one that waits, until it can be taken, which is asked for after so many looks; whether the thread has it.
+fn wait(mine: u32, patience: u32) -> bool {
     let words = words();
     let (mut seen, mut looks) = (NOBODY, 0);
-    let patience = LOOKS - if thread::get().is_interrupted { 0 } else { state::get().chaos.below(LOOKS.into()) as u32 };
     loop {
         if DIES.load(Ordering::SeqCst) {
             me().stops_waiting();
@@ -189,6 +198,10 @@ fn wait(mine: u32) -> bool {
             return true;
         }
         if !state::get().on {
+            return false;
+        }
+        if words.is_over.load(Ordering::SeqCst) != 0 {
+            lose(UNRECORDED);
             return false;
         }
         let first = members::first();
@@ -253,12 +266,14 @@ fn ask(holder: u32, member: &Member) {
 
 /// The log goes on with what another thread does.
 fn note(tid: u32) {
-    let number = words().number.fetch_add(1, Ordering::SeqCst) + 1;
-    if let Some(mut record) = Record::begin(TURN, 0, 16) {
-        record.word(tid.into());
-        record.word(number.into());
-        record.end();
-    }
+    let Some(mut record) = Record::begin(TURN, 0, 16) else {
+        // What comes behind would stand for another thread.
+        state::get().full = true;
+        return;
+    };
+    record.word(tid.into());
+    record.word((words().number.fetch_add(1, Ordering::SeqCst) + 1).into());
+    record.end();
 }
 
 /// Before a call that may wait, or surely does: others may have the turn meanwhile.
@@ -289,7 +304,7 @@ pub fn give_way() {
     }
 }
 
-/// Others have their turn, if they want it, for so many nanoseconds at least.
+/// The thread is between two instructions: others have their turn, if they want it, for so many nanoseconds at least. The log has a turn in any case.
 pub fn step_aside(nanoseconds: u64) {
     let mine = id(thread::get());
     if !is_shared() || state::get().lent > 0 || !pass_on(mine) && !change(mine, NOBODY) {
@@ -300,10 +315,10 @@ pub fn step_aside(nanoseconds: u64) {
         // SAFETY: a time of less than a second.
         unsafe { sys::call3(NANOSLEEP, time.as_ptr() as u64, 0, 0) };
     }
-    take();
+    take_behind(true);
 }
 
-/// The same, if somebody has asked for it.
+/// As [`give_way`], if somebody has asked for it.
 pub fn give_way_if_asked() {
     if is_shared() && words().asked.load(Ordering::Relaxed) != 0 {
         give_way();
@@ -321,7 +336,7 @@ pub fn is_asked(context: &Context) {
         return;
     }
     moment::note(context);
-    give_way();
+    step_aside(0);
 }
 
 /// The light part is over: threads run as they like, and so do those of other processes that share memory.
@@ -355,9 +370,10 @@ pub fn is_lost() -> bool {
     LOSER.load(Ordering::SeqCst) != NOBODY
 }
 
-/// Nobody asks the one for its turn that has it, and may not come back from the call that it makes.
+/// Nobody asks the calling thread for its turn, which may not come back from the call that it makes, or is about to end the light part.
 pub fn keep() {
-    if is_shared() {
+    let mine = || words().holder.load(Ordering::SeqCst) & INDEX == id(thread::get());
+    if is_shared() && state::get().lent == 0 && mine() {
         words().holder.fetch_or(IS_KEPT, Ordering::SeqCst);
     }
 }

@@ -295,9 +295,17 @@ pub fn let_kill(signal: usize) {
     kernel_action(signal, &Action { handler: SIG_DFL, flags: 0, restorer: 0, mask: 0 }, 0);
 }
 
+/// Of our own signal, what waits is gone: somebody has asked the thread for its turn, which that has no more use for.
+fn drop_ours() {
+    kernel_action(OURS, &Action { handler: SIG_IGN, flags: 0, restorer: 0, mask: 0 }, 0);
+}
+
 /// What another program that is executed here finds: no handlers. Back, if it is not executed: ours.
 pub fn hide_handlers(hidden: bool) {
     let Signals { handled, deadly, actions, .. } = state::get().signals;
+    if hidden {
+        drop_ours();
+    }
     for signal in (1..SIGNALS).filter(|signal| (handled | deadly) & bit(*signal) & !RAISED != 0) {
         if hidden {
             let_kill(signal);
@@ -313,6 +321,7 @@ pub fn hide_handlers(hidden: bool) {
 /// The program's handlers become the kernel's: the light part is over. `is_used`: other threads' calls still lead to us.
 pub fn leave(is_used: bool) {
     let signals = &state::get().signals;
+    drop_ours();
     for signal in 1..SIGNALS {
         // The one of calls stays ours as long as other threads have not left.
         if signal == SIGSYS && is_used {
@@ -468,7 +477,7 @@ pub fn waiting(number: u64, args: &[u64; 6]) -> i64 {
     let (signals, handled) = (&thread::get().signals, state::get().signals.handled);
     let mask = signals.mask;
     // Deadly ones may come at any time; who asks for a file that is the program's own is not to wait for the call's end.
-    let is_leased = state::get().shared.is_any();
+    let is_leased = state::get().shared.has_files();
     let opens = handled & !mask != 0 || is_leased;
     if opens {
         block(if is_leased { mask & !OPEN } else { served(mask) });

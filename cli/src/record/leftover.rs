@@ -27,6 +27,7 @@ pub fn of(log: &Path) -> Vec<u32> {
         })
         .map(|(pid, _)| pid.0)
         .collect();
+    processes.sort_unstable();
     processes.dedup();
     processes
 }

@@ -18,6 +18,7 @@ pub mod pages;
 pub mod process;
 pub mod slots;
 pub mod stuck;
+pub mod turns;
 pub mod waiting;
 
 /// Prints to standard error through DynamoRIO, whose descriptor the program cannot close.

@@ -7,6 +7,7 @@ use crate::base::confine;
 use crate::base::light::{self, Light, Next, ORDER, Sought, Transfer};
 use crate::base::memory::{read_memory, read_word, write_memory};
 use crate::base::options;
+use crate::base::turns;
 use crate::base::waiting;
 use crate::emitted::site::Site;
 use crate::run::lifetime;
@@ -54,7 +55,7 @@ pub fn diverged(thread: &mut Thread, position: u64, regs: RegisterFile, why: &st
         light.tell_seen();
         light.place()
     });
-    light::give_up_all();
+    turns::give_up_all();
     let place = place.unwrap_or_default();
     let why = format!("the light log does not fit: {why} ({place})");
     leave(thread, position, EndReason::Unsupported { why }, regs, DIVERGED)
@@ -130,14 +131,14 @@ impl Thread {
         }
         let tid = self.tid.id();
         let test = || {
-            light::sleep_until_turn(tid);
-            (light::has_turn(tid) || light::forks()).then_some(())
+            turns::sleep_until_turn(tid);
+            (turns::has_turn(tid) || turns::forks()).then_some(())
         };
-        if waiting::asleep(self.context, test, light::lacks_others).is_none() {
+        if waiting::asleep(self.context, test, turns::lacks_others).is_none() {
             let regs = self.awaits_turn.take().map(|regs| *regs).unwrap_or_default();
             diverged(self, position, regs, LACKS_OTHERS);
         }
-        if !light::has_turn(tid) {
+        if !turns::has_turn(tid) {
             // DynamoRIO's dispatcher is where a fork finds it.
             if self.awaits_turn.is_some() {
                 self.recount(position);
@@ -204,7 +205,7 @@ impl Thread {
     /// Before a call: others go on before this one, if the light log says so. Whether the thread has the turn. With none of its instructions in between, it may
     /// have had it several times.
     pub fn has_turn(&self) -> bool {
-        let mut has_turn = light::has_turn(self.tid.id());
+        let mut has_turn = turns::has_turn(self.tid.id());
         while has_turn && is_turn_next() {
             has_turn = self.passes_turn();
         }
@@ -216,7 +217,7 @@ impl Thread {
         if let Some(mut light) = light::of_process() {
             let _ = light.pass();
         }
-        light::has_turn(self.tid.id())
+        turns::has_turn(self.tid.id())
     }
 
     /// What is to happen to the thread before a block, which begins with a limit callout.

@@ -4,6 +4,7 @@ use crate::base::descriptors;
 use crate::base::light;
 use crate::base::process;
 use crate::base::slots::Slot;
+use crate::base::turns;
 use crate::emitted::callout::{self, Callouts};
 use crate::kernel::borrowers;
 use crate::kernel::exclusion;
@@ -38,7 +39,7 @@ impl Thread {
             executing::child_begins(process::identity(), context);
         }
         // Before the name: its parent waits until that is taken.
-        let newborn = (light::expands() && !light::is_born()).then(light::newborn);
+        let newborn = (light::expands() && !turns::is_born()).then(turns::newborn);
         let tid = if foreign { Tid::default() } else { name_thread(context) };
         let own_streams = foreign.then(|| streams::of_process().clone());
         let own_limits = foreign.then(Limits::of_process);

@@ -4,6 +4,7 @@ use crate::base::light;
 use crate::base::lock::Mutex;
 use crate::base::options::{self, Options};
 use crate::base::process::{self, OfProcess, current_pid};
+use crate::base::turns;
 use crate::base::warn;
 use crate::kernel::limits;
 use crate::kernel::streams::{self, Streams};
@@ -127,7 +128,7 @@ pub fn name_thread(context: *mut c_void) -> Tid {
     // SAFETY: the caller's context of DynamoRIO's.
     let id = unsafe { thread_id(context) };
     let of_process = light::of_process().map(|light| light.header.process.pid.0);
-    let id = light::take_birth().or(of_process).unwrap_or(id);
+    let id = turns::take_birth().or(of_process).unwrap_or(id);
     let mut ids = THREAD_IDS.get().lock();
     let threads = ids.entry(id).or_default();
     let tid = Tid::new(id, *threads);
@@ -141,7 +142,7 @@ pub fn name_thread(context: *mut c_void) -> Tid {
 
 /// The process exits.
 pub fn finish() {
-    light::give_up_turn();
+    turns::give_up_turn();
     code::of_process().close();
     spare::remove_all();
 }

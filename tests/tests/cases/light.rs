@@ -278,7 +278,7 @@ fn one_process() -> Result<()> {
 }
 
 /// Records a program of our own lightly, whose output no other run may have: what is replayed is that of the run that was captured. One whose light
-/// part ends replays as far as it was captured, and ends as natively.
+/// part ends, for a reason that is said, or without a word where it is killed, replays as far as it was captured, and ends as natively.
 fn own(test: &str, name: &str, (arguments, options): (&[&str], &[&str]), ends: Option<&str>) -> Result<()> {
     let workshop = Workshop::new(&format!("light-own-{test}"))?;
     let program = workshop.path.join(name);
@@ -293,7 +293,7 @@ fn own(test: &str, name: &str, (arguments, options): (&[&str], &[&str]), ends: O
     ensure!(output.status.success(), "{messages}{}", printed(&output));
     if let Some(why) = ends {
         must_pass(&["expand"], &log)?;
-        ensure!(messages.contains(why), "{messages}");
+        ensure!(messages.contains(why) && messages.is_empty() == why.is_empty(), "{messages}");
         must_end_with(INCOMPLETE, &["replay"], &log)?;
     } else {
         expand(&log)?;

@@ -6,6 +6,7 @@ use crate::base::descriptors::{How as Opens, OwnFile};
 use crate::base::light::{self, Next, Transfer};
 use crate::base::lock::Mutex;
 use crate::base::memory::{read_memory, read_word, write_memory};
+use crate::base::turns;
 use crate::base::waiting;
 use crate::calls::answers;
 use crate::calls::exit;
@@ -56,13 +57,13 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
     let position = thread.counted() - 1;
     thread.leave(position);
     let waited = std::mem::take(&mut thread.syscall.waited);
-    if !waited && !light::has_turn(thread.tid().id()) {
+    if !waited && !turns::has_turn(thread.tid().id()) {
         diverged(thread, position, *regs, "a thread has gone on without its turn");
     }
     if !thread.has_turn()
-        && let Some((door, seen)) = light::closed_door(thread.tid().id())
+        && let Some((door, seen)) = turns::closed_door(thread.tid().id())
     {
-        if light::lacks_others() {
+        if turns::lacks_others() {
             diverged(thread, position, *regs, LACKS_OTHERS);
         }
         // Where a fork of another thread's finds it, and its end. It looks again after a second.
@@ -202,7 +203,7 @@ fn is_fork(number: i64, args: &[u64; 6]) -> bool {
 fn fork(drcontext: *mut c_void, thread: &mut Thread, regs: Box<RegisterFile>) -> Bool {
     thread.leave(thread.counted() - 1);
     code::of_process().before_fork();
-    light::set_forks(true);
+    turns::set_forks(true);
     substitute(drcontext, thread, regs, libc::SYS_fork, &[]);
     1
 }
@@ -220,7 +221,7 @@ fn create(drcontext: *mut c_void, thread: &mut Thread, regs: Box<RegisterFile>, 
     prepare_thread(thread, stack, position);
     let mut born = regs.gpr;
     (born[RAX], born[RCX], born[R11], born[RSP]) = (0, behind, left_in_r11(&regs), stack);
-    light::announce_birth(call.result as u32, born);
+    turns::announce_birth(call.result as u32, born);
     let values = [flags, stack, 0, 0, base];
     let values: Vec<(usize, u64)> = values.into_iter().enumerate().collect();
     substitute(drcontext, thread, regs, libc::SYS_clone, &values);
@@ -338,16 +339,16 @@ pub unsafe fn after_call(drcontext: *mut c_void, thread: &mut Thread) {
         thread.limit_soon();
         return;
     }
-    light::set_forks(false);
+    turns::set_forks(false);
     // A forked child that shares memory with its parent.
     if is_turn_next() {
         pass();
         let tid = thread.tid().id();
         let test = || {
-            light::sleep_until_turn(tid);
-            light::has_turn(tid).then_some(())
+            turns::sleep_until_turn(tid);
+            turns::has_turn(tid).then_some(())
         };
-        if waiting::asleep(drcontext, test, light::lacks_others).is_none() {
+        if waiting::asleep(drcontext, test, turns::lacks_others).is_none() {
             let position = thread.counted() - 1;
             let regs = thread.syscall.before.take().unwrap_or_default();
             diverged(thread, position, *regs, LACKS_OTHERS);
@@ -381,7 +382,7 @@ pub unsafe fn after_call(drcontext: *mut c_void, thread: &mut Thread) {
         diverged(thread, position, *before, &why);
     }
     if creates_thread(call.number.cast_signed(), &call.args) {
-        waiting::until(drcontext, || light::is_born().then_some(()), || None, || None);
+        waiting::until(drcontext, || turns::is_born().then_some(()), || None, || None);
     }
     apply(thread, &call, &before);
     // SAFETY: in the event.

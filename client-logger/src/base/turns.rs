@@ -1,0 +1,191 @@
+//! The turns of an expansion: of its threads, and of processes that share memory, one goes on at a time, as the light logs have it.
+//!
+//! What comes next in a process's own log says which of its threads goes on, and the number of that turn; it does so when the number has come, which the processes see in memory that
+//! they share.
+
+use crate::base::light;
+use crate::base::lock::Mutex;
+use crate::base::waiting::SLEEP;
+use bugnet_handover::futex;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+
+const PAGE: usize = 4096;
+
+/// The thread whose records are next, by its id in the log.
+static TURN: AtomicU32 = AtomicU32::new(0);
+/// The number of that thread's turn; or of none, where the process has given up its last one.
+static NUMBER: AtomicU32 = AtomicU32::new(NONE);
+const NONE: u32 = u32::MAX;
+/// What processes that share memory see of each other, which they share, too.
+static TURNS: AtomicPtr<Turns> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Most processes that share memory at a time.
+const MOST: usize = 500;
+
+/// Turns of processes that share memory; all zero where they begin.
+#[repr(C)]
+struct Turns {
+    /// The number of the turn that goes on.
+    goes_on: AtomicU32,
+    /// Whether one of the processes does not come to its end.
+    is_broken: AtomicBool,
+    /// The processes that have not come to their end, by their real ids; 0 for none.
+    processes: [AtomicU32; MOST],
+}
+/// Where threads sleep that wait for their turn, by their ids; each changes when one of them gets it.
+static DOORS: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
+/// Whether a thread is about to fork.
+static FORKS: AtomicBool = AtomicBool::new(false);
+/// The id of a thread that a call makes, until it has begun; 0 where none does.
+static BIRTH: AtomicU32 = AtomicU32::new(0);
+
+fn door(tid: u32) -> &'static AtomicU32 {
+    &DOORS[tid as usize % DOORS.len()]
+}
+
+fn turns() -> &'static Turns {
+    // SAFETY: memory that `begin` has made, for as long as the process; all zero is a value.
+    unsafe { &*TURNS.load(Ordering::Relaxed) }
+}
+
+/// The number of the turn that goes on.
+fn goes_on() -> &'static AtomicU32 {
+    &turns().goes_on
+}
+
+/// The process does not come to its end, and its turns do not come: others do not wait for them.
+pub fn give_up_all() {
+    turns().is_broken.store(true, Ordering::SeqCst);
+}
+
+/// Whether a process that this one shares memory with is gone before it came to its end, so that its turns do not come.
+pub fn lacks_others() -> bool {
+    let is_gone = |pid: u32| {
+        // It is still there where nobody has waited for it, but has no program.
+        std::fs::read_link(format!("/proc/{pid}/exe")).is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound)
+    };
+    let own = std::process::id();
+    let is_broken = turns().is_broken.load(Ordering::SeqCst);
+    is_broken
+        || turns().processes.iter().any(|process| {
+            let pid = process.load(Ordering::SeqCst);
+            pid != 0 && pid != own && is_gone(pid) && process.load(Ordering::SeqCst) == pid
+        })
+}
+
+/// The calling process is one of those that have turns.
+fn join() {
+    let own = std::process::id();
+    let _ = turns()
+        .processes
+        .iter()
+        .find(|process| process.compare_exchange(0, own, Ordering::SeqCst, Ordering::SeqCst).is_ok());
+}
+
+/// Turns begin, with the one of the thread with this id, in memory that forks have, too.
+pub fn begin(tid: u32) -> Result<(), String> {
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+    // SAFETY: new memory.
+    let memory = unsafe { libc::mmap(std::ptr::null_mut(), PAGE, protection, flags, -1, 0) };
+    if memory == libc::MAP_FAILED {
+        return Err(format!("no memory for the order of turns: {}", std::io::Error::last_os_error()));
+    }
+    TURNS.store(memory.cast(), Ordering::Relaxed);
+    join();
+    NUMBER.store(0, Ordering::SeqCst);
+    TURN.store(tid, Ordering::SeqCst);
+    Ok(())
+}
+
+/// In a forked child that shares memory with its parent, whose turn it is: the child's thread has this id.
+pub fn wait_as(tid: u32) {
+    join();
+    NUMBER.store(NONE, Ordering::SeqCst);
+    TURN.store(tid, Ordering::SeqCst);
+}
+
+/// The thread with this id goes on, when the turn with this number does.
+pub fn give(tid: u32, number: u32) {
+    let before = NUMBER.swap(number, Ordering::SeqCst);
+    TURN.store(tid, Ordering::SeqCst);
+    pass_on(before);
+    door(tid).fetch_add(1, Ordering::SeqCst);
+    futex::wake(door(tid), i32::MAX);
+}
+
+/// The turn with this number is over, if the process had it.
+fn pass_on(number: u32) {
+    let next = number.wrapping_add(1);
+    if number != NONE && goes_on().compare_exchange(number, next, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+        futex::wake(goes_on(), i32::MAX);
+    }
+}
+
+/// The process goes no further: others do, with which it shares memory.
+pub fn give_up_turn() {
+    if light::expands() {
+        pass_on(NUMBER.swap(NONE, Ordering::SeqCst));
+        let own = std::process::id();
+        turns().processes.iter().for_each(|process| {
+            let _ = process.compare_exchange(own, 0, Ordering::SeqCst, Ordering::SeqCst);
+        });
+    }
+}
+
+/// Whether the thread with this id may go on.
+pub fn has_turn(tid: u32) -> bool {
+    is_next(tid) && goes_on().load(Ordering::SeqCst) == NUMBER.load(Ordering::SeqCst)
+}
+
+/// Whether it does when it is the process's turn.
+fn is_next(tid: u32) -> bool {
+    TURN.load(Ordering::SeqCst) == tid
+}
+
+/// Sleeps a while, or until it may.
+pub fn sleep_until_turn(tid: u32) {
+    if let Some((door, seen)) = closed_door(tid) {
+        futex::wait(door, seen, Some(SLEEP));
+    }
+}
+
+/// Where the thread with this id is to wait, and what that has until then; none if it may go on.
+pub fn closed_door(tid: u32) -> Option<(&'static AtomicU32, u32)> {
+    let door = if is_next(tid) { goes_on() } else { door(tid) };
+    let seen = door.load(Ordering::SeqCst);
+    (!has_turn(tid)).then_some((door, seen))
+}
+
+/// A thread forks, or has done so: DynamoRIO waits until all others are where it knows them.
+pub fn set_forks(forks: bool) {
+    FORKS.store(forks, Ordering::SeqCst);
+}
+
+/// Whether a thread is about to fork.
+pub fn forks() -> bool {
+    FORKS.load(Ordering::SeqCst)
+}
+
+/// The general purpose registers with which the thread begins that is being made.
+static NEWBORN: Mutex<[u64; 16]> = Mutex::new([0; 16]);
+
+/// The call that is about to be made makes a thread with this id, which begins with these registers.
+pub fn announce_birth(tid: u32, registers: [u64; 16]) {
+    *NEWBORN.lock() = registers;
+    BIRTH.store(tid, Ordering::SeqCst);
+}
+
+/// What the thread begins with that was made last, and has just begun.
+pub fn newborn() -> [u64; 16] {
+    *NEWBORN.lock()
+}
+
+/// The id of the thread that begins.
+pub fn take_birth() -> Option<u32> {
+    Some(BIRTH.swap(0, Ordering::SeqCst)).filter(|tid| *tid != 0)
+}
+
+/// Whether the thread that was announced has begun.
+pub fn is_born() -> bool {
+    BIRTH.load(Ordering::SeqCst) == 0
+}
