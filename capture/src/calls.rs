@@ -3,6 +3,7 @@
 use crate::cpuid;
 use crate::death;
 use crate::end;
+use crate::epoch;
 use crate::exec;
 use crate::files::{self, Kind};
 use crate::fork;
@@ -10,6 +11,7 @@ use crate::hot;
 use crate::kernel::{self, Buffer, Kernel};
 use crate::layout::{self, CALL, END, EXITS, FILE, MADE_AGAIN};
 use crate::log::{self, Record};
+use crate::ready::{self, Ready};
 use crate::signals::{self, Context};
 use crate::state;
 use crate::streams;
@@ -25,9 +27,8 @@ pub const BYTES: u64 = 2;
 /// Most bytes that one record takes: what a call writes, and what is known of it.
 const MOST: usize = 1 << 28;
 
-/// Those that are not made as they are: what has to do with signals, makes processes, or ends them.
-const SPECIAL: [u64; 23] =
-    [13, 14, 15, 56, 57, 58, 59, 60, 62, 127, 129, 130, 131, 200, 231, 234, 270, 271, 281, 297, 322, 435, 441];
+/// Those that are not made as they are: what has to do with signals, makes processes, or ends them. (Nor are those that have a mask of their own.)
+const SPECIAL: [u64; 19] = [13, 14, 15, 56, 57, 58, 59, 60, 62, 127, 129, 130, 131, 200, 231, 234, 297, 322, 435];
 /// Those that may wait without the table saying so: on files, pipes, terminals, locks and children.
 const MAY_WAIT: [u64; 30] = [
     0, 1, 2, 16, 19, 20, 40, 61, 72, 73, 74, 75, 85, 162, 187, 247, 257, 275, 276, 277, 278, 295, 296, 306, 318, 327,
@@ -39,7 +40,10 @@ const SI_USER: i32 = 0;
 const SI_TKILL: i32 = -6;
 const SCHED_YIELD: u64 = 24;
 const NANOSLEEP: u64 = 35;
+const PSELECT6: u64 = 270;
 const FUTEX_PRIVATE: u64 = 128;
+const MADV_DONTFORK: u64 = 10;
+const MADV_WIPEONFORK: u64 = 18;
 const PR_GET_TSC: u64 = 25;
 const PR_SET_TSC: u64 = 26;
 const PR_SET_SECCOMP: u64 = 22;
@@ -54,6 +58,8 @@ const FUTEX_TRYLOCK_PI: u64 = 8;
 const FUTEX_WAIT_REQUEUE_PI: u64 = 11;
 const FUTEX_CMP_REQUEUE_PI: u64 = 12;
 const FUTEX_LOCK_PI2: u64 = 13;
+/// The argument of `futex` that is another one.
+const OTHER_FUTEX: usize = 4;
 const FUTEX_CLOCK_REALTIME: u64 = 256;
 
 /// How a call is served.
@@ -83,6 +89,11 @@ fn way(number: u64, args: &[u64; 6]) -> Way {
             Some(_) => Way::Make,
             None => Way::End("an ioctl of which bugnet does not know what it writes"),
         },
+        // Advice that forks have not this memory, or have it empty.
+        28 if matches!(args[2], MADV_DONTFORK | MADV_WIPEONFORK) => {
+            epoch::turn_off();
+            Way::Make
+        }
         30 => Way::End("the program shares memory with other processes (shmat)"),
         101 => Way::End("the program traces another process, or is traced"),
         154 => Way::End("the program makes segments of its own (modify_ldt)"),
@@ -126,7 +137,8 @@ pub fn is_plain(number: u64) -> bool {
 
 /// Whether such a call with these arguments is made as it is.
 pub fn is_open(number: u64, args: &[u64; 6]) -> bool {
-    !locks_pi(number, args) && matches!(way(number, args), Way::Make)
+    let is_masked = mask_of(number).is_some_and(|argument| args[argument] != 0);
+    !is_masked && !locks_pi(number, args) && matches!(way(number, args), Way::Make)
 }
 
 /// Whether a call locks a priority-inheriting futex while there are several threads.
@@ -205,18 +217,14 @@ fn make(number: u64, args: &[u64; 6]) -> i64 {
     if let Some(answer) = redirect(number, &mut args) {
         return answer;
     }
-    let masked = |argument: usize| Some((argument, sys::read_word(args[argument])?)).filter(|_| args[argument] != 0);
-    let mask = match number {
-        130 => masked(0),
-        271 => masked(3),
-        281 | 441 => masked(4),
-        _ => None,
-    };
-    if let Some((argument, mask)) = mask {
-        return lent(number, &args, |args| signals::suspended(number, args, argument, mask));
-    }
-    if number == 270 && args[5] != 0 {
+    let masked = mask_of(number).filter(|argument| args[*argument] != 0);
+    if number == PSELECT6 && masked.is_some() {
         return lent(number, &args, select);
+    }
+    if let Some(argument) = masked
+        && let Some(mask) = sys::read_word(args[argument])
+    {
+        return lent(number, &args, |args| signals::suspended(number, args, argument, mask));
     }
     if number == SCHED_YIELD {
         turn::give_way();
@@ -234,6 +242,17 @@ fn make(number: u64, args: &[u64; 6]) -> i64 {
     unsafe { sys::call(number, args) }
 }
 
+/// The argument by which a call has a mask of its own.
+fn mask_of(number: u64) -> Option<usize> {
+    match number {
+        130 => Some(0),
+        271 => Some(3),
+        281 | 441 => Some(4),
+        PSELECT6 => Some(5),
+        _ => None,
+    }
+}
+
 fn may_wait(number: u64) -> bool {
     table::of(number).is_some_and(|call| call.waits) || MAY_WAIT.contains(&number)
 }
@@ -245,9 +264,18 @@ fn lent(number: u64, args: &[u64; 6], make: impl FnOnce(&[u64; 6]) -> i64) -> i6
     }
     let me = thread::get();
     let Some(given) = me.borrowed.lend(me.index, number, args) else { return make(args) };
-    let turn = turn::lend(waits_surely(number, args));
-    let result = make(&given);
-    turn::take_back(turn);
+    let mut turn = turn::lend(waits_surely(number, args));
+    let result = match ready::ask(number, &given) {
+        Ready::Done(result) => result,
+        Ready::Nothing => {
+            turn = turn::lend_surely(turn);
+            make(&given)
+        }
+        Ready::Unknown => make(&given),
+    };
+    if turn::take_back(turn) {
+        ready::has_waited(number, args);
+    }
     me.borrowed.write_back(if is_silent(number, result) { None } else { Some(result) });
     result
 }
@@ -274,7 +302,7 @@ fn lock_pi(args: &[u64; 6]) -> i64 {
     let mut now = [0u64; 2];
     // SAFETY: room for a time.
     unsafe { sys::call3(sys::CLOCK_GETTIME, if is_real { 0 } else { 1 }, now.as_mut_ptr() as u64, 0) };
-    let until = sys::read::<16>(args[3]).filter(|_| args[3] != 0);
+    let until = if args[3] == 0 { None } else { sys::read::<16>(args[3]) };
     let is_over = until.is_some_and(|time| {
         let [seconds, nanoseconds] = [0, 8].map(|at| u64::from_le_bytes(core::array::from_fn(|i| time[at + i])));
         now >= [seconds, nanoseconds]
@@ -294,6 +322,12 @@ fn waits_surely(number: u64, args: &[u64; 6]) -> bool {
         FUTEX => matches!(args[1] & FUTEX_COMMAND, 0 | 9),
         _ => false,
     }
+}
+
+/// Whether a call of `futex` is about another one, too; otherwise, anything may be in that argument.
+fn has_other_futex(args: &[u64; 6]) -> bool {
+    // FUTEX_REQUEUE, FUTEX_CMP_REQUEUE, FUTEX_WAKE_OP
+    matches!(args[1] & FUTEX_COMMAND, 3..=5 | FUTEX_WAIT_REQUEUE_PI | FUTEX_CMP_REQUEUE_PI)
 }
 
 /// Whether a call that has ended so has written nothing.
@@ -443,7 +477,7 @@ pub fn note_made(number: u64, args: &[u64; 6], result: i64) {
         }
         let memory = |at: u64| sys::read_word(at).unwrap_or(0);
         for (argument, size) in writes {
-            if args[*argument] == 0 {
+            if args[*argument] == 0 || number == FUTEX && *argument == OTHER_FUTEX && !has_other_futex(args) {
                 continue;
             }
             if number == 16 {

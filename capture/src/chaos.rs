@@ -9,6 +9,7 @@
 
 use crate::accesses;
 use crate::end;
+use crate::epoch::Place;
 use crate::hot;
 use crate::members;
 use crate::moment;
@@ -202,6 +203,7 @@ pub fn steps(signal: usize, code: i32, context: &mut Context, was_stepping: bool
     let away = if chaos.below(SELDOM) == 0 { chaos.of_any_length(AWAY) * 1000 } else { 0 };
     if turn::is_shared() && (away > 0 || members::anybody_waits()) {
         moment::note(context);
+        me.stand.is_at(Place::Between(context.address()));
         turn::step_aside(away);
         end::if_asked_for(context);
         end::leave_if_over(context);

@@ -6,6 +6,7 @@ use crate::calls;
 use crate::death;
 use crate::elf::Elf;
 use crate::end;
+use crate::epoch;
 use crate::layout::EXECUTES;
 use crate::log;
 use crate::signals::{self, Context};
@@ -77,6 +78,7 @@ fn native(number: u64, args: &[u64; 6], why: &str) -> i64 {
 fn hide(noted: u64, number: u64, args: &[u64; 6]) {
     let signals = &thread::get().signals;
     turn::keep();
+    epoch::end();
     signals::hide_handlers(true);
     let dies = death::has_come();
     if state::get().lent == 0 {

@@ -3,10 +3,13 @@
 
 use crate::elf::PAGE;
 use crate::files::{self, Key};
-use crate::layout::{BYTES, HEADER, MAGIC, MAP, OF_FILE, PART, STACK, START, USED};
+use crate::layout::{
+    BYTES, EPOCH, HEADER, MAGIC, MAP, MEMORY_HEADER, MEMORY_MAGIC, OF_FILE, PAGES, PART, PART_NUMBER, REGION_WORDS,
+    SHARED_REGION, SNAPSHOT, STACK, STACK_REGION, START, USED,
+};
 use crate::log::AT;
 use crate::start::jump;
-use crate::sys::{self, MAP_ANONYMOUS, MAP_FIXED_NOREPLACE, MAP_GROWSDOWN, MAP_PRIVATE, MAP_STACK};
+use crate::sys::{self, MAP_ANONYMOUS, MAP_FIXED_NOREPLACE, MAP_GROWSDOWN, MAP_PRIVATE, MAP_SHARED, MAP_STACK};
 use crate::text::{Text, fail};
 
 fn word(at: u64) -> u64 {
@@ -21,36 +24,52 @@ fn map(args: [u64; 6]) {
     }
 }
 
-/// Never comes back: the program begins.
-pub fn run(path: &[u8]) -> ! {
+/// Opens a file, with this behind its path.
+fn open(path: &[u8], behind: &str, what: &str) -> u64 {
     let mut whole = Text::<1200>::new();
     whole.push(path);
+    whole.push(behind.as_bytes());
     // SAFETY: a path that ends with a zero byte.
     let file = unsafe { sys::call3(sys::OPEN, whole.address(), 0, 0) };
     if file < 0 {
-        fail("the light log cannot be read", file);
+        fail(what, file);
     }
-    map([AT, PART as u64, sys::PROT_READ, MAP_PRIVATE | MAP_FIXED_NOREPLACE, file as u64, 0]);
+    file as u64
+}
+
+fn close(file: u64) {
     // SAFETY: this program's own descriptor.
-    unsafe { sys::call3(sys::CLOSE, file as u64, 0, 0) };
+    unsafe { sys::call3(sys::CLOSE, file, 0, 0) };
+}
+
+/// Never comes back: the program begins.
+pub fn run(path: &[u8]) -> ! {
+    let file = open(path, "", "the light log cannot be read");
+    map([AT, PART as u64, sys::PROT_READ, MAP_PRIVATE | MAP_FIXED_NOREPLACE, file, 0]);
+    close(file);
     if word(AT) != MAGIC {
         fail("this is no light log", 0);
     }
     let end = AT + word(AT + USED as u64).min(PART as u64);
     let folder = path.iter().rposition(|b| *b == b'/').map_or(&[][..], |i| &path[..=i]);
+    let at_epoch = word(AT + PART_NUMBER as u64) > 0;
     let mut at = AT + HEADER as u64;
     while at < end {
         let head = word(at);
         let body = at + 8;
         match (head >> 32) as u16 {
-            MAP => memory(body, folder),
-            START => {
+            MAP if !at_epoch => memory(body, folder),
+            START if !at_epoch => {
                 let (entry, stack) = (word(body), word(body + 8));
                 // SAFETY: the log is needed no more; and the program's first instruction, with its stack.
                 unsafe {
                     sys::call3(sys::MUNMAP, AT, PART as u64, 0);
                     jump(entry, stack)
                 }
+            }
+            EPOCH if at_epoch => {
+                memory_at_epoch(path, folder);
+                threads::begin(at + (head & 0xffff_ffff), end)
             }
             _ => {}
         }
@@ -59,24 +78,25 @@ pub fn run(path: &[u8]) -> ! {
     fail("the light log has no start", 0)
 }
 
+/// Maps the copy of a file.
+fn map_file(folder: &[u8], key: Key, [at, len, protection, offset]: [u64; 4]) {
+    let mut name = Text::<1200>::new();
+    name.push(folder);
+    name.push(b"files/");
+    files::name(&mut name, key);
+    let file = open(name.bytes(), "", "the light log lacks a file that the program had mapped");
+    map([at, len, protection, MAP_PRIVATE | MAP_FIXED_NOREPLACE, file, offset]);
+    close(file);
+}
+
 /// Makes memory that was there at the start.
 fn memory(body: u64, folder: &[u8]) {
     let [at, len, protection, source, offset] = core::array::from_fn(|i| word(body + 8 * i as u64));
     let bytes = body + 72;
     match source {
         OF_FILE => {
-            let mut path = Text::<1200>::new();
-            path.push(folder);
-            path.push(b"files/");
-            files::name(&mut path, Key(core::array::from_fn(|i| word(body + 40 + 8 * i as u64))));
-            // SAFETY: a path that ends with a zero byte.
-            let file = unsafe { sys::call3(sys::OPEN, path.address(), 0, 0) };
-            if file < 0 {
-                fail("the light log lacks a file that the program had mapped", file);
-            }
-            map([at, len, protection, MAP_PRIVATE | MAP_FIXED_NOREPLACE, file as u64, offset]);
-            // SAFETY: this program's own descriptor.
-            unsafe { sys::call3(sys::CLOSE, file as u64, 0, 0) };
+            let key = Key(core::array::from_fn(|i| word(body + 40 + 8 * i as u64)));
+            map_file(folder, key, [at, len, protection, offset]);
         }
         // SAFETY: memory that was made just before.
         BYTES => unsafe {
@@ -99,5 +119,173 @@ fn memory(body: u64, folder: &[u8]) {
             u64::MAX,
             0,
         ]),
+    }
+}
+
+/// Where the list of memory at an epoch lies, as long as it is made.
+const LIST: u64 = 0x1006_0000_0000;
+
+/// Makes the memory that was there where an epoch began.
+fn memory_at_epoch(path: &[u8], folder: &[u8]) {
+    let list = open(path, SNAPSHOT, "the light log lacks the memory at its beginning");
+    let pages = open(path, PAGES, "the light log lacks the pages of its memory");
+    let mut stat = [0u64; 18];
+    // SAFETY: room for the structure.
+    unsafe { sys::call3(sys::FSTAT, list, stat.as_mut_ptr() as u64, 0) };
+    map([LIST, stat[6], sys::PROT_READ, MAP_PRIVATE | MAP_FIXED_NOREPLACE, list, 0]);
+    close(list);
+    if word(LIST) != MEMORY_MAGIC {
+        fail("the list of the memory is damaged", 0);
+    }
+    let mut region = LIST + MEMORY_HEADER as u64;
+    let regions_end = region + word(LIST + 8);
+    let mut page = regions_end;
+    let pages_end = page + word(LIST + 16) * ENTRY;
+    while region < regions_end {
+        let [start, end, bits, source, offset]: [u64; 5] = core::array::from_fn(|i| word(region + 8 * i as u64));
+        let key = Key(core::array::from_fn(|i| word(region + 40 + 8 * i as u64)));
+        let (len, protection) = (end.saturating_sub(start), bits & 7);
+        let has_pages = page < pages_end && word(page) < end;
+        let first = if has_pages { sys::PROT_READ | sys::PROT_WRITE } else { protection };
+        if source == OF_FILE {
+            map_file(folder, key, [start, len, first, offset]);
+        } else {
+            let whose = if bits & SHARED_REGION != 0 { MAP_SHARED } else { MAP_PRIVATE };
+            let grows = if bits & STACK_REGION != 0 { MAP_GROWSDOWN | MAP_STACK } else { 0 };
+            map([start, len, first, whose | grows | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, u64::MAX, 0]);
+        }
+        while page < pages_end && word(page) < end {
+            let (at, number) = (word(page), word(page + 8));
+            let next = |count: u64| page + count * ENTRY;
+            let follows = |count: u64| {
+                next(count) < pages_end
+                    && [word(next(count)), word(next(count) + 8)] == [at + count * PAGE, number + count]
+                    && at + count * PAGE < end
+            };
+            let count = (1..).find(|count| !follows(*count)).unwrap_or(1);
+            // SAFETY: memory that was made just now; where it is not, the kernel says so.
+            let read = unsafe { sys::call(sys::PREAD, [pages, at, count * PAGE, number * PAGE, 0, 0]) };
+            if read != (count * PAGE) as i64 {
+                fail("the pages of the memory are damaged", read.min(0));
+            }
+            page = next(count);
+        }
+        if first != protection {
+            // SAFETY: as above.
+            unsafe { sys::call3(sys::MPROTECT, start, len, protection) };
+        }
+        region += 8 * REGION_WORDS as u64 + word(region + 72).next_multiple_of(8);
+    }
+    close(pages);
+    // SAFETY: needed no more.
+    unsafe { sys::call3(sys::MUNMAP, LIST, stat[6], 0) };
+}
+
+/// Bytes of an entry of a list of pages.
+const ENTRY: u64 = 16;
+
+/// Threads where an epoch begins: as many as there were go to where they were; what they have in their registers, the logger knows.
+mod threads {
+    use super::word;
+    use crate::layout::THREAD;
+    use crate::sys::{self, MAP_ANONYMOUS, MAP_PRIVATE};
+    use crate::text::fail;
+    use core::arch::{asm, global_asm};
+    use core::sync::atomic::{AtomicU32, Ordering};
+
+    /// Memory, folders, descriptors, handlers and undo lists are shared; a thread; with a base of FS.
+    const FLAGS: u64 = 0x100 | 0x200 | 0x400 | 0x800 | 0x1_0000 | 0x4_0000 | 0x8_0000;
+    const ARCH_SET_GS: u64 = 0x1001;
+    const ARCH_SET_FS: u64 = 0x1002;
+    /// Bytes of the stack on which one waits, until all are there.
+    const STACK: u64 = 16 << 10;
+
+    /// How many are there; and whether all go on.
+    static READY: AtomicU32 = AtomicU32::new(0);
+    static GOES_ON: AtomicU32 = AtomicU32::new(0);
+
+    // `bugnet_expand_clone(flags, stack, base of FS)`: the new thread's id. That one finds on its stack where it goes on, and its base of GS.
+    global_asm!(
+        ".globl bugnet_expand_clone",
+        "bugnet_expand_clone:",
+        "mov r8, rdx",
+        "xor edx, edx",
+        "xor r10d, r10d",
+        "mov eax, 56",
+        "syscall",
+        "test rax, rax",
+        "jz 2f",
+        "ret",
+        "2:",
+        "xor ebp, ebp",
+        "pop rdi",
+        "pop rsi",
+        "call {wait}",
+        "ud2",
+        wait = sym wait,
+    );
+
+    unsafe extern "C" {
+        fn bugnet_expand_clone(flags: u64, stack: u64, base: u64) -> i64;
+    }
+
+    fn set(which: u64, base: u64) {
+        // SAFETY: a segment that none of this program's code uses.
+        if base != 0 && unsafe { sys::call3(sys::ARCH_PRCTL, which, base, 0) } < 0 {
+            fail("a thread has no such segment here", 0);
+        }
+    }
+
+    /// Goes to where the thread was.
+    fn go(to: u64) -> ! {
+        // SAFETY: the logger has the thread go on there with registers of its own.
+        unsafe { asm!("jmp {to}", to = in(reg) to, options(noreturn)) }
+    }
+
+    unsafe extern "C" fn wait(to: u64, gs: u64) -> ! {
+        set(ARCH_SET_GS, gs);
+        READY.fetch_add(1, Ordering::SeqCst);
+        while GOES_ON.load(Ordering::SeqCst) == 0 {
+            core::hint::spin_loop();
+        }
+        go(to)
+    }
+
+    /// Begins those that stand in the log from an address on: the first one is the calling thread.
+    pub fn begin(mut at: u64, end: u64) -> ! {
+        let mut first = None;
+        let mut count = 0;
+        while at < end && (word(at) >> 32) as u16 == THREAD {
+            let [fs, gs, to] = [2, 3, 3 + 17].map(|field| word(at + 8 * field));
+            at += (word(at) & 0xffff_ffff).max(8);
+            if first.is_none() {
+                first = Some((fs, gs, to));
+                continue;
+            }
+            let room = [0, STACK, sys::PROT_READ | sys::PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, u64::MAX, 0];
+            // SAFETY: new memory, which stays; and a thread that uses it.
+            let made = unsafe {
+                let room = sys::call(sys::MMAP, room);
+                if room < 0 {
+                    fail("a thread has no room", room);
+                }
+                let top = (room as u64 + STACK - 16) as *mut u64;
+                top.write(to);
+                top.add(1).write(gs);
+                bugnet_expand_clone(FLAGS, top as u64, fs)
+            };
+            if made < 0 {
+                fail("a thread cannot be made", made);
+            }
+            count += 1;
+            while READY.load(Ordering::SeqCst) < count {
+                core::hint::spin_loop();
+            }
+        }
+        let Some((fs, gs, to)) = first else { fail("the light log has no threads", 0) };
+        set(ARCH_SET_FS, fs);
+        set(ARCH_SET_GS, gs);
+        GOES_ON.store(1, Ordering::SeqCst);
+        go(to)
     }
 }

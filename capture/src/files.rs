@@ -1,7 +1,7 @@
 //! Files that the program maps: the log keeps them as they are then, each once, by device, inode, size and time of change (of which no program can set the clock back, as that of
 //! modification). Logs share copies by hard links, where they may.
 
-use crate::layout::SHARED_FILES;
+use crate::layout::{self, SHARED_FILES};
 use crate::log;
 use crate::state;
 use crate::sys;
@@ -10,6 +10,8 @@ use core::fmt::Write;
 
 /// Most bytes of a file that is kept.
 const MOST: u64 = 1 << 30;
+/// Most files of which a path is known.
+const KNOWN: usize = 1024;
 /// Offsets in `struct stat`.
 const MODE: usize = 24;
 const SIZE: usize = 48;
@@ -44,6 +46,41 @@ pub struct Last {
 impl Last {
     pub const fn new() -> Self {
         Self { key: None, path: [0; 4096], len: 0, kept: false }
+    }
+}
+
+/// Files that the log has, by a hash of the path that the kernel names them by: the last ones.
+pub struct Known {
+    files: [(u64, Key); KNOWN],
+    count: usize,
+}
+
+impl Known {
+    pub const fn new() -> Self {
+        Self { files: [(0, Key([0; 4])); KNOWN], count: 0 }
+    }
+
+    fn add(&mut self, path: &[u8], key: Key) {
+        let file = (layout::hash(0, path), key);
+        if !self.files.contains(&file) {
+            self.files[self.count % KNOWN] = file;
+            self.count += 1;
+        }
+    }
+
+    /// The file that is mapped with this path and inode, if it can be no other one. A file system may show another inode than that of which a mapping tells.
+    pub fn of(&self, path: &[u8], inode: u64) -> Option<Key> {
+        let hash = layout::hash(0, path);
+        let of_path = || self.files.iter().filter(|(known, _)| *known == hash).map(|(_, key)| *key);
+        let mut of_inode = of_path().filter(|Key([_, number, ..])| *number == inode);
+        let (one, other) = match of_inode.next() {
+            Some(key) => (Some(key), of_inode.next()),
+            None => {
+                let mut all = of_path();
+                (all.next(), all.next())
+            }
+        };
+        one.filter(|_| other.is_none())
     }
 }
 
@@ -106,6 +143,9 @@ pub fn keep(file: u64, key: Key) -> bool {
     last(file, key).kept || {
         let kept = copy(file, key);
         last(file, key).kept = kept;
+        if kept {
+            state::get().known_files.add(path(file, key), key);
+        }
         kept
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::calls;
 use crate::end;
+use crate::epoch;
 use crate::layout::FORKED;
 use crate::log::{self, From};
 use crate::members;
@@ -178,6 +179,7 @@ fn fork(context: &mut Context, number: u64, args: &[u64; 6], flags: u64) {
         return;
     }
     threads::forget();
+    epoch::forked();
     state.chaos.begin(state.chaos.seed, state.pid);
     turn::begin_forked(place);
     if flags & CLONE_CHILD_CLEARTID != 0 {

@@ -1,7 +1,7 @@
 //! Call sites that are used often jump here, and do not trap: a call that traps costs more than a microsecond.
 //!
-//! Libc's wrappers are few, and look alike: `mov eax, NUMBER; syscall`, and for `read`, whose number is 0, a test of one byte, `xor eax, eax; syscall`, or, with several threads,
-//! loads of arguments, `xor eax, eax; syscall`. An instruction in front of the `syscall` becomes a jump to a stub near it:
+//! Libc's wrappers are few, and look alike: `mov eax, NUMBER; syscall`, with several threads sometimes with loads of arguments between the two, and for `read`, whose number is 0,
+//! a test of one byte, `xor eax, eax; syscall`, or loads of arguments, `xor eax, eax; syscall`. An instruction in front of the `syscall` becomes a jump to a stub near it:
 //!
 //! ```text
 //! site: jmp stub        stub: what the jump has replaced, and what follows it, but for the number
@@ -19,6 +19,7 @@
 use crate::calls;
 use crate::death;
 use crate::end;
+use crate::epoch::{self, Place};
 use crate::layout::MADE_AGAIN;
 use crate::moment;
 use crate::reach::LINE;
@@ -78,11 +79,17 @@ impl Hot {
     }
 }
 
-/// The program's registers while a call is served: vectors, what the call may change, flags, the site's index, which becomes the address at which it goes on, and the
+/// The program's registers while a call is served: vectors, what the call leaves as it is, what it may change, flags, the site's index, which becomes the address at which it goes on, and the
 /// stack pointer.
 #[repr(C)]
 pub struct Frame {
     vectors: [[u64; 2]; 16],
+    r15: u64,
+    r14: u64,
+    r13: u64,
+    r12: u64,
+    rbp: u64,
+    rbx: u64,
     r9: u64,
     r8: u64,
     r10: u64,
@@ -93,6 +100,19 @@ pub struct Frame {
     flags: u64,
     target: u64,
     rsp: u64,
+}
+
+impl Frame {
+    /// The registers at the call's instruction, in the order of a signal's; RCX and R11, which the call changes, are not known.
+    pub fn registers(&self) -> [u64; 18] {
+        let Self { r8, r9, r10, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rsp, target, flags, .. } = *self;
+        [r8, r9, r10, 0, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, 0, rsp, target, flags]
+    }
+
+    /// The lower halves of the vector registers.
+    pub fn vectors(&self) -> &[[u64; 2]; 16] {
+        &self.vectors
+    }
 }
 
 /// Where the slots of threads begin, by the base of FS.
@@ -130,6 +150,8 @@ global_asm!(
     "pushfq",
     "cld",
     "push rax", "push rdi", "push rsi", "push rdx", "push r10", "push r8", "push r9",
+    // Whoever begins an epoch meanwhile reads these ([`crate::epoch`]).
+    "push rbx", "push rbp", "push r12", "push r13", "push r14", "push r15",
     "sub rsp, 256",
     "movups [rsp], xmm0", "movups [rsp + 16], xmm1", "movups [rsp + 32], xmm2", "movups [rsp + 48], xmm3",
     "movups [rsp + 64], xmm4", "movups [rsp + 80], xmm5", "movups [rsp + 96], xmm6", "movups [rsp + 112], xmm7",
@@ -141,7 +163,7 @@ global_asm!(
     "movups xmm4, [rsp + 64]", "movups xmm5, [rsp + 80]", "movups xmm6, [rsp + 96]", "movups xmm7, [rsp + 112]",
     "movups xmm8, [rsp + 128]", "movups xmm9, [rsp + 144]", "movups xmm10, [rsp + 160]", "movups xmm11, [rsp + 176]",
     "movups xmm12, [rsp + 192]", "movups xmm13, [rsp + 208]", "movups xmm14, [rsp + 224]", "movups xmm15, [rsp + 240]",
-    "add rsp, 256",
+    "add rsp, 256 + 48",
     "pop r9", "pop r8", "pop r10", "pop rdx", "pop rsi", "pop rdi", "pop rax",
     "pop r11",
     "pop rcx",
@@ -260,19 +282,40 @@ impl Code {
 /// What loads the arguments of `read` where there are several threads: `mov rsi, [rsp + 16]; mov r8d, eax; mov edi, [rsp + 8]; xor eax, eax`.
 const LOADS: [u8; 14] = [0x48, 0x8b, 0x74, 0x24, 0x10, 0x41, 0x89, 0xc0, 0x8b, 0x7c, 0x24, 0x08, 0x31, 0xc0];
 
+/// Most bytes of loads between number and `syscall`.
+const BETWEEN: usize = 10;
+
+/// Whether code consists of loads of arguments: `mov REGISTER, [rsp + BYTE]`, with EDX, ESI or EDI, or all 64 bits of them.
+fn are_loads(code: &[u8]) -> bool {
+    match code.strip_prefix(&[0x48]).unwrap_or(code) {
+        [] => code.is_empty(),
+        [0x8b, 0x54 | 0x74 | 0x7c, 0x24, _, rest @ ..] => are_loads(rest),
+        _ => false,
+    }
+}
+
+/// How many bytes of loads are between the instruction that loads a call's number and the `syscall` in front of which these bytes are, if that is how they look.
+fn between(before: &[u8], number: u32) -> Option<usize> {
+    (0..=BETWEEN).find(|len| {
+        let (rest, loads) = before.split_at(before.len() - len);
+        rest.ends_with(&number.to_le_bytes()) && rest[rest.len() - 5] == 0xb8 && are_loads(loads)
+    })
+}
+
 /// The site jumps from here on, if it looks as expected.
 fn change(hot: &mut Hot, index: usize, number: u64) {
     let back = hot.sites[index].back;
-    let Some(before) = sys::read::<16>(back - 16) else { return };
-    let plain = before[9] == 0xb8 && before[10..14] == (number as u32).to_le_bytes();
+    let Some(bytes) = sys::read::<24>(back - 24) else { return };
+    let before = &bytes[8..];
+    let between = between(&bytes[..22], number as u32);
     let tested =
         number == 0 && before[3..5] == [0x80, 0x3d] && before[9..11] == [0, 0x74] && before[12..14] == [0x31, 0xc0];
     let loaded = number == 0 && before[..14] == LOADS;
-    if before[14..] != [0x0f, 0x05] || !(plain || tested || loaded) || !make_room(hot, back) {
+    if before[14..] != [0x0f, 0x05] || !(between.is_some() || tested || loaded) || !make_room(hot, back) {
         return;
     }
-    let (at, len) = if plain {
-        (back - 7, 5)
+    let (at, len) = if let Some(len) = between {
+        (back - calls::BYTES - len as u64 - 5, 5)
     } else if tested {
         (back - 13, 7)
     } else {
@@ -280,7 +323,9 @@ fn change(hot: &mut Hot, index: usize, number: u64) {
     };
     let mut code = Code { bytes: [0; STUB], len: 0, at: hot.stubs + (index * STUB) as u64 };
     let mut fits = true;
-    if loaded {
+    if let Some(len) = between {
+        code.put(&before[14 - len..14]);
+    } else if loaded {
         code.put(&LOADS);
     } else if tested {
         let offset = i32::from_le_bytes([before[5], before[6], before[7], before[8]]);
@@ -303,7 +348,7 @@ fn change(hot: &mut Hot, index: usize, number: u64) {
         return;
     }
     let site = &mut hot.sites[index];
-    site.original[..len].copy_from_slice(&before[(at + 16 - back) as usize..][..len]);
+    site.original[..len].copy_from_slice(&bytes[(at + 24 - back) as usize..][..len]);
     (site.at, site.len, site.number) = (at, len, number);
 }
 
@@ -404,7 +449,9 @@ unsafe extern "C" fn serve(frame: &mut Frame) {
     if !calls::is_open(number, &args) {
         return;
     }
+    me.stand.is_at(Place::Jump(&raw const *frame as u64));
     turn::give_way_if_asked();
+    epoch::begin_if_due();
     let result = calls::make_open(number, &args);
     let has_come = me.signals.has_come();
     let is_again = state.ends.is_some() && result == -sys::EINTR

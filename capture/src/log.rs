@@ -1,7 +1,9 @@
 //! The log: records in files, one after the other, that memory is shared with. `USED` in a file's header moves on when a record is whole.
 
 use crate::elf::PAGE;
-use crate::layout::{BEGAN, FROM, HEAD, HEADER, MAGIC, ORIGIN, PART, PART_NUMBER, PROCESS, USED, WENT_ON};
+use crate::layout::{
+    BEFORE, BEGAN, FROM, HEAD, HEADER, MAGIC, ORIGIN, PART, PART_BEGAN, PART_NUMBER, PROCESS, USED, WENT_ON,
+};
 use crate::state;
 use crate::sys;
 use crate::text::Text;
@@ -69,10 +71,7 @@ pub fn begin(from: From) -> Result<(), i64> {
     let state = state::get();
     // SAFETY: no arguments.
     state.pid = unsafe { sys::call3(sys::GETPID, 0, 0, 0) } as u32;
-    let mut now = [0u64; 2];
-    // SAFETY: room for a time.
-    unsafe { sys::call3(sys::CLOCK_GETTIME, 0, now.as_mut_ptr() as u64, 0) };
-    state.log = Log { from, began: now[0] * 1_000_000_000 + now[1], ..Log::new() };
+    state.log = Log { from, began: now(), ..Log::new() };
     for program in 0..u32::MAX {
         state.program = program;
         match open(PART, LEAST) {
@@ -84,6 +83,23 @@ pub fn begin(from: From) -> Result<(), i64> {
         }
     }
     Err(EEXIST)
+}
+
+/// Nanoseconds since the Unix epoch.
+fn now() -> u64 {
+    let mut now = [0u64; 2];
+    // SAFETY: room for a time.
+    unsafe { sys::call3(sys::CLOCK_GETTIME, 0, now.as_mut_ptr() as u64, 0) };
+    now[0] * 1_000_000_000 + now[1]
+}
+
+/// The path of a file in the folder of light logs that belongs to the program, with this behind its name.
+pub fn path(behind: core::fmt::Arguments<'_>) -> Text<1200> {
+    let state = state::get();
+    let mut path = Text::new();
+    path.push(state::text(&state.folder));
+    let _ = write!(path, "/light/p{}.{}{behind}", state.pid, state.program);
+    path
 }
 
 /// Most bytes that a file may have: more, and the kernel sends a signal.
@@ -102,13 +118,8 @@ fn open(size: usize, least: usize) -> Result<(), i64> {
     if size < least {
         return Err(EFBIG);
     }
-    let Log { part, from, began, .. } = state.log;
-    let mut path = Text::<1200>::new();
-    path.push(state::text(&state.folder));
-    let _ = write!(path, "/light/p{}.{}", state.pid, state.program);
-    if part > 0 {
-        let _ = write!(path, ".{part}");
-    }
+    let Log { part, from, began, before, .. } = state.log;
+    let path = if part > 0 { path(format_args!(".{part}")) } else { path(format_args!("")) };
     let flags = sys::O_RDWR | sys::O_CREAT | sys::O_EXCL | sys::O_CLOEXEC;
     // SAFETY: a path that ends with a zero byte.
     let file = unsafe { sys::call3(sys::OPEN, path.address(), flags, 0o600) };
@@ -138,6 +149,8 @@ fn open(size: usize, least: usize) -> Result<(), i64> {
     store(ORIGIN, pair(from.how, from.call));
     store(BEGAN, began);
     store(PART_NUMBER, part.into());
+    store(BEFORE, before);
+    store(PART_BEGAN, if part > 0 { now() } else { began });
     store(USED, HEADER as u64);
     (state.log.size, state.log.used, state.log.ready) = (size, HEADER, FEW as usize);
     Ok(())
@@ -155,6 +168,11 @@ fn go_on(most: usize) -> bool {
         state::get().log = before;
     }
     is_open
+}
+
+/// The log goes on in another file, if that is possible: its number.
+pub fn begin_part() -> Option<u32> {
+    (!state::get().full && go_on(0)).then(|| state::get().log.part)
 }
 
 /// The log is over, and the process goes on: nobody has it mapped from here on, so that it can be removed, and nothing more can be written.

@@ -22,6 +22,7 @@ mod cpuid;
 mod death;
 mod elf;
 mod end;
+mod epoch;
 mod exec;
 mod expand;
 mod files;
@@ -41,8 +42,10 @@ mod moment;
 #[path = "../../lib-format/src/light/reach.rs"]
 #[allow(dead_code)]
 mod reach;
+mod ready;
 mod shared;
 mod signals;
+mod snapshot;
 mod special;
 mod stack;
 mod start;

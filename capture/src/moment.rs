@@ -20,12 +20,42 @@ const PATIENCE: u64 = 3_000_000;
 /// `si_code` of a timer's signal.
 const SI_TIMER: i32 = -2;
 
-struct Room(core::cell::UnsafeCell<Reach>);
+/// What is looked at for a moment.
+struct Looks {
+    reach: Reach,
+    pages: Pages,
+}
+
+/// Pages that have been asked for, each with [`IS_THERE`] if there is memory: what is taken for an address is often none, and a fault takes some microseconds.
+struct Pages([u64; PAGES]);
+
+/// How many pages are known at a time, each in the place that its number gives it.
+const PAGES: usize = 512;
+const PAGE: u64 = 4096;
+const IS_THERE: u64 = 1;
+const MINCORE: u64 = 27;
+
+impl Pages {
+    /// Whether memory is mapped at an address.
+    fn has(&mut self, address: u64) -> bool {
+        let page = address & !(PAGE - 1);
+        let known = &mut self.0[(page / PAGE) as usize % PAGES];
+        if *known & !IS_THERE != page {
+            let mut byte = 0u8;
+            // SAFETY: a byte for one page.
+            let found = unsafe { sys::call3(MINCORE, page, PAGE, &raw mut byte as u64) };
+            *known = page | if found == 0 { IS_THERE } else { 0 };
+        }
+        *known & IS_THERE != 0
+    }
+}
+
+struct Room(core::cell::UnsafeCell<Looks>);
 
 // SAFETY: one thread uses it, the one that has the turn, in a handler that no other one interrupts.
 unsafe impl Sync for Room {}
 
-static ROOM: Room = Room(core::cell::UnsafeCell::new(Reach::new()));
+static ROOM: Room = Room(core::cell::UnsafeCell::new(Looks { reach: Reach::new(), pages: Pages([0; PAGES]) }));
 
 /// A signal has come, and waits: not for ever.
 pub fn wait() {
@@ -90,8 +120,9 @@ fn line(at: u64) -> Option<[u8; LINE]> {
 pub fn note(context: &Context) {
     let registers: [u64; 18] = core::array::from_fn(|n| context.register(n));
     // SAFETY: one thread uses it.
-    let reach = unsafe { &mut *ROOM.0.get() };
-    reach.find(&registers[..16], context.rsp(), state::get().data, line);
+    let Looks { reach, pages } = unsafe { &mut *ROOM.0.get() };
+    pages.0.fill(0);
+    reach.find(&registers[..16], context.rsp(), state::get().data, |at| if pages.has(at) { line(at) } else { None });
     let Some(mut record) = Record::begin(MOMENT, 0, 19 * 8 + reach.count * 16) else {
         state::get().full = true;
         return;

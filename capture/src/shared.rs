@@ -51,6 +51,8 @@ struct Mapped {
 pub struct Shared {
     mapped: [Option<Mapped>; MOST],
     count: usize,
+    /// How many of them are of files.
+    of_files: usize,
     /// The file that the call maps which is being made.
     maps: Option<File>,
 }
@@ -60,7 +62,7 @@ pub const OPENED: &str = "another process opens a file that the program has mapp
 
 impl Shared {
     pub const fn new() -> Self {
-        Self { mapped: [None; MOST], count: 0, maps: None }
+        Self { mapped: [None; MOST], count: 0, of_files: 0, maps: None }
     }
 
     /// Whether there is any.
@@ -70,7 +72,7 @@ impl Shared {
 
     /// Whether there are files among it, of which the kernel tells who opens them.
     pub fn has_files(&self) -> bool {
-        self.count > 0 && self.files().next().is_some()
+        self.of_files > 0
     }
 
     fn files(&self) -> impl Iterator<Item = File> + '_ {
@@ -103,6 +105,7 @@ impl Shared {
             }
             _ => file.into_iter().for_each(File::give_back),
         }
+        self.of_files = self.files().count();
     }
 
     /// It has unmapped this.
@@ -119,6 +122,7 @@ impl Shared {
                 self.count -= 1;
             }
         }
+        self.of_files = self.files().count();
     }
 
     /// Why the light part ends at a call that does with such memory, or its file, what private memory does not show.
@@ -174,7 +178,7 @@ impl Shared {
 
     /// Others may have the files from here on.
     pub fn give_back(&mut self) {
-        self.count = 0;
+        (self.count, self.of_files) = (0, 0);
         self.mapped.iter_mut().filter_map(Option::take).filter_map(|mapped| mapped.file).for_each(File::give_back);
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::cpuid;
 use crate::elf::{Elf, Loaded, PAGE, page_end};
+use crate::epoch;
 use crate::expand;
 use crate::layout::{EXECUTED, PROGRAM, SPAWNED, START, STARTED};
 use crate::log::{self, From, Record};
@@ -122,6 +123,7 @@ unsafe extern "C" fn main(initial: *const u64) -> ! {
         record.bytes(streams.bytes());
         record.end();
     }
+    epoch::begin();
     trap::begin();
     // SAFETY: the program's first instruction, its stack, and registers as the kernel leaves them.
     unsafe { jump(entry, stack.pointer) }

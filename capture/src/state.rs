@@ -3,7 +3,8 @@
 use crate::answers::Answers;
 use crate::chaos::Chaos;
 use crate::cpuid::Hidden;
-use crate::files::Last;
+use crate::epoch::Epochs;
+use crate::files::{Known, Last};
 use crate::hot::Hot;
 use crate::layout::OUTPUT;
 use crate::log::Log;
@@ -47,6 +48,8 @@ pub struct State {
     pub hidden: Hidden,
     pub answers: Answers,
     pub last_file: Last,
+    pub known_files: Known,
+    pub epochs: Epochs,
     pub shared: Shared,
     pub chaos: Chaos,
 }
@@ -78,6 +81,8 @@ static STATE: Own = Own(UnsafeCell::new(State {
     hidden: Hidden::new(),
     answers: Answers::new(),
     last_file: Last::new(),
+    known_files: Known::new(),
+    epochs: Epochs::new(),
     shared: Shared::new(),
     chaos: Chaos::new(),
 }));

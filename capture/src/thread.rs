@@ -6,6 +6,7 @@
 //! ```
 
 use crate::borrowed::Borrowed;
+use crate::epoch::Stand;
 use crate::signals::Own;
 use crate::sys::{self, MAP_ANONYMOUS, MAP_FIXED, MAP_PRIVATE, PROT_READ, PROT_WRITE};
 use core::arch::asm;
@@ -47,10 +48,14 @@ pub struct Thread {
     pub has_left: bool,
     /// Whether it tries to lock a priority-inheriting futex again.
     pub tries_again: bool,
+    /// The descriptor for which it has waited last, while others had the turn ([`crate::ready`]).
+    pub waited_for: Option<u64>,
     /// The frame that it begins with.
     pub frame: u64,
     /// How many accesses of memory it still makes step by step ([`crate::chaos`]).
     pub steps: u32,
+    /// Where it is in the program.
+    pub stand: Stand,
     /// Memory for what the kernel writes while others have the turn.
     pub borrowed: Borrowed,
 }
@@ -119,8 +124,10 @@ pub fn make(index: usize) -> Option<&'static mut Thread> {
         robust: 0,
         has_left: false,
         tries_again: false,
+        waited_for: None,
         frame: 0,
         steps: 0,
+        stand: Stand::new(),
         borrowed: Borrowed::new(),
     };
     // SAFETY: memory that was made just now.

@@ -6,6 +6,7 @@
 use crate::calls;
 use crate::chaos;
 use crate::end;
+use crate::epoch::Place;
 use crate::fork::{CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID, CLONE_PARENT_SETTID};
 use crate::hot;
 use crate::members;
@@ -180,8 +181,9 @@ unsafe extern "C" fn begin() -> ! {
     me.tid = unsafe { sys::call3(sys::GETTID, 0, 0, 0) } as u32;
     signals::use_stack();
     trap::dispatch(true);
-    turn::take();
     let frame = me.frame;
+    me.stand.is_at(Place::Between(frame));
+    turn::take();
     end::if_asked_for(&mut Context::at(frame));
     end::leave_if_over(&mut Context::at(frame));
     chaos::draw(chaos::At::Beginning);
@@ -243,6 +245,14 @@ pub fn written_at_end(number: u64, mut see: impl FnMut(u64, u64)) {
         see(me.cleared, 4);
     }
     robust(me, |at| see(at, 4));
+}
+
+/// The slots of those that live.
+pub fn living() -> impl Iterator<Item = u32> {
+    let many = if are_many() { MOST } else { 0 };
+    let me = thread::get().index;
+    let others = slots()[..many].iter().enumerate().filter(|(_, slot)| **slot == LIVES).map(|(index, _)| index as u32);
+    core::iter::once(me).chain(others.filter(move |index| *index != me))
 }
 
 /// Whether another thread goes on if the calling one ends.

@@ -9,6 +9,7 @@ use crate::calls;
 use crate::cpuid;
 use crate::death;
 use crate::end;
+use crate::epoch::{self, Place};
 use crate::hot;
 use crate::moment;
 use crate::signals::{self, Context};
@@ -114,7 +115,9 @@ pub fn serve(context: &mut Context) {
         signals::deliver(context, &arrived);
         return;
     }
+    thread::get().stand.is_at(Place::Call(context.address()));
     turn::give_way_if_asked();
+    epoch::begin_if_due();
     hot::count(context.rip(), number);
     calls::serve(context, number);
     if state.full {

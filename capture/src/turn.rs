@@ -11,6 +11,7 @@
 //! Of those that wait, the one that does so longest looks whether the one that has the turn is in a call, computes for long, or is dead; the others sleep until
 //! they are told to look.
 
+use crate::epoch::Place;
 use crate::layout::TURN;
 use crate::log::Record;
 use crate::members::{self, Member, words};
@@ -111,6 +112,11 @@ pub fn begin_forked(place: Option<u32>) {
         MANY.store(false, Ordering::Relaxed);
         WITH_OTHERS.store(false, Ordering::Relaxed);
     }
+}
+
+/// The number of the turn that goes on.
+pub fn number() -> u32 {
+    if is_shared() { words().number.load(Ordering::SeqCst) } else { 0 }
 }
 
 /// Whether memory is shared with other processes.
@@ -222,12 +228,12 @@ fn wait(mine: u32, patience: u32) -> bool {
             }
             continue;
         }
-        looks = if now == seen { looks + 1 } else { 0 };
+        looks = if now & INDEX == seen & INDEX { looks + 1 } else { 0 };
         seen = now;
         if looks == patience {
             looks = 0;
             let holder = members::of((now & INDEX).wrapping_sub(1));
-            if holder.is_gone() && change(now, mine) {
+            if now & IN_CALL == 0 && holder.is_gone() && change(now, mine) {
                 if now & (IS_GIVEN | IS_KEPT) == 0 {
                     // Where it was when it was killed, nothing says, nor what it has written since its last call.
                     words.is_over.store(1, Ordering::SeqCst);
@@ -250,12 +256,15 @@ fn sleep_for_ever() -> ! {
     }
 }
 
-/// Asks the one that has the turn for it.
+/// Asks the one that has the turn for it: one that computes by a signal, one that makes one call after the other gives way before the next.
 fn ask(holder: u32, member: &Member) {
-    if holder & (IN_CALL | IS_KEPT | IS_GIVEN) != 0 {
+    if holder & (IS_KEPT | IS_GIVEN) != 0 {
         return;
     }
     words().asked.store(1, Ordering::SeqCst);
+    if holder & IN_CALL != 0 {
+        return;
+    }
     let (pid, tid) = member.ids();
     let mut info = [0u32; 32];
     (info[0], info[2]) = (OURS as u32, SI_ASKS as u32);
@@ -290,11 +299,23 @@ pub fn lend(is_sure: bool) -> u32 {
     lent
 }
 
-/// Behind such a call: the thread has the turn again.
-pub fn take_back(lent: u32) {
-    if lent != NOBODY && !change(lent, id(thread::get())) {
+/// The call, for which the turn is lent, surely waits: who waits for the turn has it at once.
+pub fn lend_surely(lent: u32) -> u32 {
+    let sure = lent | IS_SURE;
+    if lent == NOBODY || lent == sure || !change(lent, sure) {
+        return lent;
+    }
+    pass_on(sure);
+    sure
+}
+
+/// Behind such a call: the thread has the turn again. Whether others have had it.
+pub fn take_back(lent: u32) -> bool {
+    let is_taken = lent != NOBODY && !change(lent, id(thread::get()));
+    if is_taken {
         take();
     }
+    is_taken
 }
 
 /// Others that wait have their turn first.
@@ -336,6 +357,7 @@ pub fn is_asked(context: &Context) {
         return;
     }
     moment::note(context);
+    thread::get().stand.is_at(Place::Between(context.address()));
     step_aside(0);
 }
 

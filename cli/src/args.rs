@@ -295,6 +295,7 @@ pub struct PsArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Kept;
     use clap::CommandFactory;
 
     #[test]
@@ -312,7 +313,7 @@ mod tests {
     #[test]
     fn options_of_the_program_are_not_ours() {
         let args = record(&["--keep", "2", "ls", "--keep", "3", "-o", "x", "--", "-j"]);
-        assert_eq!(args.keep, 2);
+        assert_eq!(args.keep, Kept::Last(2));
         assert_eq!(args.output, None);
         assert_eq!(args.command, ["ls", "--keep", "3", "-o", "x", "--", "-j"]);
         assert_eq!(record(&["--", "-odd-name", "--", "a"]).command, ["-odd-name", "--", "a"]);
@@ -323,7 +324,7 @@ mod tests {
     #[test]
     fn counts() {
         let args = record(&["--interval", "2k", "--check-every=1M", "ls"]);
-        assert_eq!((args.interval, args.check_every, args.keep), (2_000, 1_000_000, 0));
+        assert_eq!((args.interval, args.check_every, args.keep), (2_000, 1_000_000, Kept::Last(0)));
         assert_eq!(record(&["ls"]).interval, 100_000_000);
         assert!(Cli::try_parse_from(["bugnet", "record", "--interval", "0", "ls"]).is_err());
     }

@@ -217,6 +217,9 @@ impl fmt::Display for Info {
         list(f, "processor", &format_args!("shown as {}", meta.cpu_level))?;
         if meta.light {
             list(f, "recorded", &"lightly (--light): it ran natively, and its log was made afterwards")?;
+            if meta.keep > 0 {
+                list(f, "kept", &format_args!("its end, from an epoch on: at least the last {} epochs", meta.keep))?;
+            }
         }
         if let Some(seed) = meta.chaos {
             list(f, "chaos", &chaos(seed))?;
@@ -249,7 +252,7 @@ impl fmt::Display for Info {
                 HumanBytes(sizes.elf)
             ),
         )?;
-        let kept = if meta.keep == 0 { String::new() } else { format!(", the last {} kept", meta.keep) };
+        let kept = if meta.kept_epochs() == 0 { String::new() } else { format!(", the last {} kept", meta.keep) };
         list(f, "intervals of", &format_args!("{} instructions{kept}", HumanCount(meta.interval)))?;
         if only.is_some() {
             self.threads.iter().try_for_each(|thread| write!(f, "{thread}"))?;

@@ -11,7 +11,7 @@ use crate::terminal::{one_line, output};
 use bugnet_format::FormatError;
 use bugnet_format::check::{Report, check_light};
 use bugnet_format::folder::{Meta, Recording};
-use bugnet_format::light::{self, End, How, LIGHT_FILES, LIGHT_FOLDER, Parts, Record, layout};
+use bugnet_format::light::{self, Beginning, End, FileKey, How, LIGHT_FILES, LIGHT_FOLDER, Parts, Record, layout};
 use bugnet_format::process::ProcessInfo;
 use bugnet_format::types::ProcessId;
 use bugnet_replay::ReplayError;
@@ -57,6 +57,8 @@ pub struct Light {
     processes: Vec<Captured>,
     /// Bytes of copies of the files that were mapped.
     files: u64,
+    /// Bytes of memory where epochs begin.
+    memory: u64,
 }
 
 fn system(path: &Path) -> impl FnOnce(io::Error) -> Failure + '_ {
@@ -100,22 +102,28 @@ pub fn why_cut(parts: &Parts) -> io::Result<String> {
 /// Whether a program that was executed has come to its first instruction.
 pub fn begins(parts: &Parts) -> bool {
     let mut begins = false;
-    let first = Parts { header: parts.header, paths: parts.paths.iter().take(1).cloned().collect() };
     // What is damaged is told where it is made.
-    let whole = each_record(&first, &mut |record| begins |= matches!(record, Record::Start { .. }));
+    let mut see = |record: Record<'_>| begins |= matches!(record, Record::Start { .. } | Record::Epoch { .. });
+    let whole = each_record(&parts.first(), &mut see);
     begins || whole.is_err()
 }
 
 /// Where the files lie that a process had mapped, by their paths then.
 pub fn kept_files(log: &Path, parts: &Parts, kept: &mut Kept) -> io::Result<()> {
     let folder = log.join(LIGHT_FOLDER).join(LIGHT_FILES);
+    let mut keep = |key: FileKey, path: String| {
+        let (files, file) = (kept.entry(path).or_default(), folder.join(key.name()));
+        if !files.contains(&file) {
+            files.push(file);
+        }
+    };
+    if let Some(Beginning { memory: [list, _], .. }) = parts.beginning(log)? {
+        let regions = light::regions(&fs::read(list)?).map_err(io::Error::other)?;
+        regions.into_iter().filter_map(|region| region.file).for_each(|(key, path)| keep(key, path));
+    }
     each_record(parts, &mut |record| {
         if let Record::Map { file: Some((key, path)), .. } | Record::File(key, path) = record {
-            let files = kept.entry(String::from_utf8_lossy(path).into_owned()).or_default();
-            let file = folder.join(key.name());
-            if !files.contains(&file) {
-                files.push(file);
-            }
+            keep(key, String::from_utf8_lossy(path).into_owned());
         }
     })
 }
@@ -146,7 +154,7 @@ impl Captured {
                 Record::Turn { thread, .. } => {
                     threads.insert(thread);
                 }
-                Record::Moment { .. } => {}
+                Record::Moment { .. } | Record::Epoch { .. } | Record::Thread(_) => {}
                 Record::End(ended) => {
                     end = match ended {
                         End::Exits(call) => ProcessEnd::Exited { status: (call.args[0] & 0xff) as i32 },
@@ -211,7 +219,8 @@ impl Light {
             processes.push(captured);
         }
         let files = size_of_files(path).map_err(system(path))?;
-        Ok(Self { path: path.to_owned(), recording, processes, files })
+        let memory = light::size_of_memory(path).map_err(system(path))?;
+        Ok(Self { path: path.to_owned(), recording, processes, files, memory })
     }
 
     /// The processes with this id, or with a program of this name (`tree::select`).
@@ -340,6 +349,17 @@ impl fmt::Display for Light {
         list(f, "machine", &format_args!("{}, {}", meta.machine.cpu, meta.machine.kernel))?;
         list(f, "ended", &describe_ending(&meta.ending))?;
         list(f, "recorded", &"lightly (--light): it ran natively, and the log with its instructions is not made yet")?;
+        let first = self.processes.iter().find_map(|one| one.parts.beginning(&self.path).ok().flatten());
+        if let Some(beginning) = first {
+            let began = crate::info::time(beginning.began / 1_000_000_000);
+            list(
+                f,
+                "kept",
+                &format_args!("its end, as --keep says: of the first process, what it did from {began} on"),
+            )?;
+        } else if meta.keep > 0 {
+            list(f, "kept", &"all: no epoch has gone by of which what came before was to go")?;
+        }
         if let Some(seed) = meta.chaos {
             list(f, "chaos", &crate::info::chaos(seed))?;
         }
@@ -356,8 +376,9 @@ impl fmt::Display for Light {
                 HumanCount(moments)
             ),
         )?;
-        let total = HumanBytes(size + self.files);
-        list(f, "size", &format_args!("{total} ({} of them copies of mapped files)", HumanBytes(self.files)))?;
+        let total = HumanBytes(size + self.files + self.memory);
+        let memory = if self.memory > 0 { format!(", {} memory", HumanBytes(self.memory)) } else { String::new() };
+        list(f, "size", &format_args!("{total} ({} of them copies of mapped files{memory})", HumanBytes(self.files)))?;
         let processes: Vec<&Process> = self.processes().collect();
         write!(f, "\n{}", Table::of_captured(&processes))?;
         let unknown = processes.iter().filter(|process| process.end == ProcessEnd::Unknown).count();

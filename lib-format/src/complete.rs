@@ -298,7 +298,7 @@ impl Look<'_> {
     /// Whether threads of a process that have ended may be gone: not all epochs are kept.
     fn may_be_gone(&self, pid: ProcessId) -> bool {
         let last = self.mentions.epochs.get(&pid);
-        self.meta.keep > 0 && last.is_some_and(|last| last.0 >= self.meta.keep)
+        self.meta.kept_epochs() > 0 && last.is_some_and(|last| last.0 >= self.meta.kept_epochs())
     }
 
     /// Whether the thread's records have an end behind which nothing comes.
@@ -337,6 +337,7 @@ impl Look<'_> {
             let from = info.as_ref().and_then(|info| info.origin.from());
             if let Some(from) = from.filter(|from| !self.processes.contains_key(from))
                 && gaps.is_new(from, None)
+                && !self.meta.drops_processes()
             {
                 gaps.missing(from, format!("process {from}, from which process {id} came"));
             }
@@ -373,6 +374,9 @@ impl Look<'_> {
     fn unseen_child(&self, pid: ProcessId, fork: &Fork, gaps: &mut Found) {
         let Fork { child, by, at } = fork;
         gaps.is_new((*child).into(), None);
+        if self.meta.drops_processes() {
+            return;
+        }
         let forked = format!("process {child}, which {} forked at {at}", name(pid, *by));
         let (why, expected) = match self.was_there(|id| id.pid == *child) {
             Some(true) => ("its folder is gone", false),
@@ -410,7 +414,7 @@ impl Look<'_> {
     /// Programs that processes executed.
     fn executed_programs(&self, gaps: &mut Found) {
         for (&(pid, tid), Last { place, end }) in &self.mentions.ends {
-            if *end != Some(EndReason::Exec) || self.executed(pid) {
+            if *end != Some(EndReason::Exec) || self.executed(pid) || self.meta.drops_processes() {
                 continue;
             }
             gaps.is_new(ProcessId { program: pid.program.saturating_add(1), ..pid }, None);
@@ -478,7 +482,10 @@ impl Look<'_> {
 
     /// The first intervals: all of them, or those of the last epochs of the process.
     fn kept(&self, gaps: &mut Found) {
-        let keep = self.meta.keep;
+        let keep = self.meta.kept_epochs();
+        if self.meta.keep > 0 && keep == 0 {
+            return;
+        }
         for (&(pid, tid), intervals) in &self.threads {
             let Some((IntervalNo(first @ 1..), _)) = *intervals else { continue };
             if keep == 0 {

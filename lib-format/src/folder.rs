@@ -119,7 +119,7 @@ pub struct Meta {
     pub machine: Machine,
     /// Instructions of a checkpoint interval.
     pub interval: u64,
-    /// Only the last so many intervals of each thread were kept; 0 for all.
+    /// Only the last so many intervals of each thread were kept, or, of a light log, epochs; 0 for all.
     pub keep: u64,
     /// A `CHECK` at least every so many instructions; 0 for none but those of frames.
     pub check_every: u64,
@@ -238,6 +238,18 @@ pub(crate) fn write_json(value: &impl Serialize, path: &Path) -> Result<()> {
 }
 
 impl Meta {
+    /// Whether logs of processes that ended before what is kept are gone.
+    #[must_use]
+    pub fn drops_processes(&self) -> bool {
+        self.light && self.keep > 0
+    }
+
+    /// The last so many epochs of which the log has all; 0 where none was dropped: of a light log, the log is made from where that begins.
+    #[must_use]
+    pub fn kept_epochs(&self) -> u64 {
+        if self.light { 0 } else { self.keep }
+    }
+
     /// Writes `recording.json` into `folder`, as a whole or not at all.
     ///
     /// # Errors

@@ -129,6 +129,7 @@ fn how_to_break(invariant: Invariant) -> Break {
         Invariant::LightRecord => Break::Light(light::form),
         Invariant::LightOrder => Break::Light(light::order),
         Invariant::LightOrigin => Break::Light(light::origin),
+        Invariant::LightMemory => Break::Light(light::memory),
         Invariant::LightFile => Break::Light(light::cut_file),
         Invariant::EndingAgrees => Break::Log(|log| log.meta.ending = Ending::Exited { status: 0 }),
     }
@@ -149,7 +150,7 @@ fn a_sound_light_log_has_no_findings() {
     light::sound(folder.path());
     let report = light::checked(folder.path());
     assert!(report.findings.is_empty(), "{:#?}", report.findings);
-    assert_eq!(report.captured, 10);
+    assert_eq!(report.captured, 16);
 }
 
 #[test]

@@ -58,6 +58,16 @@ impl Context {
         self.set(STACK + 2, size);
     }
 
+    /// Where it is.
+    pub fn address(&self) -> u64 {
+        self.0 as u64
+    }
+
+    /// Where the state of x87 and vector registers is, and how many bytes it has.
+    pub fn vectors(&self) -> (u64, u64) {
+        (self.get(FP_STATE), self.fp_bytes())
+    }
+
     /// A word.
     pub fn get(&self, at: usize) -> u64 {
         // SAFETY: in the structure.

@@ -521,7 +521,7 @@ pub fn suspended_in(number: u64, given: &[u64; 6], mask: u64) -> i64 {
 /// Whether a call that a signal has interrupted is made again behind its handler.
 pub fn restarts(number: u64) -> bool {
     // Those that never are: waits with a time of their own, or for a signal.
-    const NEVER: [u64; 16] = [7, 23, 34, 35, 65, 69, 70, 128, 130, 208, 220, 230, 232, 270, 271, 281];
+    const NEVER: [u64; 17] = [7, 23, 34, 35, 65, 69, 70, 128, 130, 208, 220, 230, 232, 270, 271, 281, 441];
     state::get().signals.actions[thread::get().signals.arrived.signal].flags & SA_RESTART != 0
         && !NEVER.contains(&number)
 }

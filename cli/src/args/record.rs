@@ -1,7 +1,7 @@
 //! The command line of `bugnet record`, declared.
 
 use crate::number;
-use crate::record::{Condition, CpuLevel, Seed};
+use crate::record::{Condition, CpuLevel, Kept, Seed};
 use clap::{Args, ValueEnum, ValueHint};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -21,6 +21,7 @@ pub enum KeepOn {
         bugnet record ls -l\n  \
         bugnet record -o /tmp/log --interval 1M -- ./server --port 80\n  \
         bugnet record --keep 10 ./long-running    keeps the last 10 intervals only\n  \
+        bugnet record --light --keep 30s ./server keeps its last 30 seconds\n  \
         bugnet record make                        records make and all that it starts\n  \
         bugnet record --until-fail --chaos ./test records runs of it until one fails\n  \
         bugnet record --until-fail --fail-if timeout:60 ./test     or until one takes longer than a minute\n  \
@@ -42,9 +43,12 @@ pub struct RecordArgs {
     /// Instructions of a checkpoint interval
     #[arg(long, value_name = "N", default_value = "100M", value_parser = number::positive)]
     pub interval: u64,
-    /// Keep only the last N intervals, with threads what all of them did in the last N epochs; 0 for all
-    #[arg(long, value_name = "N", default_value = "0", value_parser = number::count)]
-    pub keep: u64,
+    /// Keep only the last N intervals, with threads what all of them did in the last N epochs; 0 for all. With --light, the last N epochs of 5 seconds, or a
+    /// time: 30s, 5m, 2h
+    ///
+    /// With --light, an epoch begins with the program's memory, which a fork of it writes while it goes on. What failed stays, the last 20 processes.
+    #[arg(long, value_name = "N|TIME", default_value = "0", value_parser = Kept::parse)]
+    pub keep: Kept,
     /// Record a hash of all registers every N instructions, which replay compares; 0 for none
     #[arg(long, value_name = "N", default_value = "0", value_parser = number::count)]
     pub check_every: u64,
@@ -103,7 +107,7 @@ pub struct RecordArgs {
     ///
     /// Its threads, and processes that share memory by forks, run one at a time, in turns. Where memory is shared with strangers, a process's log ends,
     /// with a sentence. Where the system lacks what it takes, the program is recorded as without this, and a line says why.
-    #[arg(long, conflicts_with_all = ["keep", "no_follow", "snapshot"])]
+    #[arg(long, conflicts_with_all = ["no_follow", "snapshot"])]
     pub light: bool,
     /// Do not print a summary at the end
     #[arg(short, long)]

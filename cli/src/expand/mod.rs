@@ -12,7 +12,8 @@ use crate::light::{self, Light};
 use crate::processes::selected;
 use crate::terminal::progress;
 use bugnet_format::folder::{META_FILE, Module, Recording};
-use bugnet_format::light::{How, LIGHT_FILES, LIGHT_FOLDER, Parts, is_compressed, part_header};
+use bugnet_format::light::layout::{PAGES, SNAPSHOT};
+use bugnet_format::light::{How, LIGHT_FILES, LIGHT_FOLDER, Parts, is_compressed, part_header, size_of_memory};
 use bugnet_format::record::{EndReason, Record};
 use bugnet_format::source::Source;
 use bugnet_format::types::ProcessId;
@@ -59,7 +60,7 @@ pub fn shrink(log: &Path) -> io::Result<Totals> {
         }
         totals.bytes += parts.size()?;
     }
-    totals.bytes += light::size_of_files(log)?;
+    totals.bytes += light::size_of_files(log)? + size_of_memory(log)?;
     Ok(totals)
 }
 
@@ -103,7 +104,7 @@ pub fn ensure(log: &Path, asked: Asked<'_>) -> Result<(), Failure> {
         Asked::All => None,
         Asked::Some(_) | Asked::One(_) => asked.of(&Light::read(log)?),
     };
-    let roots = missing(&all, &made, chosen);
+    let roots = missing(log, &all, &made, chosen);
     if roots.is_empty() {
         return Ok(());
     }
@@ -118,7 +119,7 @@ pub fn ensure(log: &Path, asked: Asked<'_>) -> Result<(), Failure> {
     let is_empty = |id: ProcessId| empty.iter().any(|one| one.header.process == id);
     let is_rest = all.iter().all(|one| {
         let id = one.header.process;
-        one.header.how == How::Forked || made_before(&id) || is_empty(id)
+        !is_root(log, one) || made_before(&id) || is_empty(id)
     });
     let expanded = if roots.is_empty() { Vec::new() } else { expand(log, &all, &roots, is_rest)? };
     let made = made.into_iter().chain(empty.iter().map(|one| one.header.process)).chain(expanded);
@@ -127,11 +128,22 @@ pub fn ensure(log: &Path, asked: Asked<'_>) -> Result<(), Failure> {
 }
 
 /// The program with whose log that of a process is made: its own, or that of whom it was forked by.
-fn root(all: &[Parts], mut id: ProcessId) -> ProcessId {
+fn root(log: &Path, all: &[Parts], id: ProcessId) -> ProcessId {
+    origin(all, id, |one| is_root(log, one))
+}
+
+/// Whether the log of a process is made by itself: that of a program that was executed, or that of a fork of which only the end is there.
+fn is_root(log: &Path, one: &Parts) -> bool {
+    // What cannot be read is told where it is made.
+    one.header.how != How::Forked || one.beginning(log).is_ok_and(|beginning| beginning.is_some())
+}
+
+/// The process, or the first one before it in the line of forks of which this is true.
+fn origin(all: &[Parts], mut id: ProcessId, is_it: impl Fn(&Parts) -> bool) -> ProcessId {
     // No longer than there are processes: what headers say may lead round.
     for _ in all {
         match all.iter().find(|one| one.header.process == id) {
-            Some(Parts { header, .. }) if header.how == How::Forked => id = header.from,
+            Some(one) if !is_it(one) => id = one.header.from,
             _ => break,
         }
     }
@@ -148,11 +160,12 @@ fn made(log: &Path) -> io::Result<Vec<ProcessId>> {
 }
 
 /// The programs of these processes, or of all, whose logs are not made.
-fn missing<'a>(all: &'a [Parts], made: &[ProcessId], chosen: Option<Vec<ProcessId>>) -> Vec<&'a Parts> {
-    let chosen = chosen.map(|chosen| chosen.into_iter().map(|id| root(all, id)).collect::<Vec<_>>());
-    let is_missing = |Parts { header, .. }: &&Parts| {
-        let is_wanted = chosen.as_ref().is_none_or(|chosen| chosen.contains(&header.process));
-        header.how != How::Forked && is_wanted && !made.contains(&header.process)
+fn missing<'a>(log: &Path, all: &'a [Parts], made: &[ProcessId], chosen: Option<Vec<ProcessId>>) -> Vec<&'a Parts> {
+    let chosen = chosen.map(|chosen| chosen.into_iter().map(|id| root(log, all, id)).collect::<Vec<_>>());
+    let is_missing = |one: &&Parts| {
+        let process = one.header.process;
+        let is_wanted = chosen.as_ref().is_none_or(|chosen| chosen.contains(&process));
+        is_wanted && !made.contains(&process) && is_root(log, one)
     };
     all.iter().filter(is_missing).collect()
 }
@@ -163,7 +176,7 @@ fn is_made_of(log: &Path, chosen: Option<Vec<ProcessId>>) -> bool {
         return true;
     }
     let (Ok(made), Ok(all)) = (made(log), Parts::all(log)) else { return false };
-    missing(&all, &made, chosen).is_empty()
+    missing(log, &all, &made, chosen).is_empty()
 }
 
 /// Whether the log of a light one is made as a whole; or it is no light one.
@@ -259,9 +272,9 @@ fn expand(log: &Path, all: &[Parts], roots: &[&Parts], is_rest: bool) -> Result<
     let _ = fs::remove_dir_all(&unfinished);
     fs::create_dir(&unfinished).map_err(system(&unfinished))?;
     fs::copy(log.join(META_FILE), unfinished.join(META_FILE)).map_err(system(log))?;
-    let is_made = |one: &&Parts| roots.iter().any(|own| own.header.process == root(all, one.header.process));
+    let is_made = |one: &&Parts| roots.iter().any(|own| own.header.process == root(log, all, one.header.process));
     let chosen: Vec<&Parts> = all.iter().filter(is_made).collect();
-    let joined = join(log, &unfinished, &chosen).map_err(system(&unfinished))?;
+    let joined = join(log, &unfinished, all, &chosen).map_err(system(&unfinished))?;
     let count = chosen.len();
     let (of, s) = (all.len(), if all.len() == 1 { "" } else { "es" });
     let (what, hint) = match is_rest {
@@ -321,22 +334,41 @@ fn file_name(ProcessId { pid, program }: ProcessId) -> String {
 }
 
 /// Makes a folder of these light logs, each as one file, beside the files that were mapped.
-fn join(log: &Path, unfinished: &Path, chosen: &[&Parts]) -> io::Result<PathBuf> {
+fn join(log: &Path, unfinished: &Path, all: &[Parts], chosen: &[&Parts]) -> io::Result<PathBuf> {
     let joined = unfinished.join("joined");
     let (files, other) = (log.join(LIGHT_FOLDER).join(LIGHT_FILES), joined.join(LIGHT_FILES));
     fs::create_dir_all(&other)?;
     for entry in fs::read_dir(files)? {
         let entry = entry?;
-        let to = other.join(entry.file_name());
-        fs::hard_link(entry.path(), &to).or_else(|_| fs::copy(entry.path(), &to).map(drop))?;
+        link(&entry.path(), &other.join(entry.file_name()))?;
     }
     for one in chosen {
         let process = one.header.process;
-        if let Err(error) = one.join(&joined.join(file_name(process))) {
+        if let Err(error) = join_one(log, all, one, &joined.join(file_name(process))) {
             complain(&format_args!("process {process}: its light log cannot be read: {error}"));
         }
     }
     Ok(joined)
+}
+
+/// Gives a file a second name, or copies it.
+fn link(from: &Path, to: &Path) -> io::Result<()> {
+    fs::hard_link(from, to).or_else(|_| fs::copy(from, to).map(drop))
+}
+
+/// Makes one file of a light log; beside it, if it begins at an epoch, the memory there.
+fn join_one(log: &Path, all: &[Parts], one: &Parts, to: &Path) -> io::Result<()> {
+    let start = origin(all, one.header.process, |one| one.header.how != How::Forked);
+    let start = all.iter().find(|other| other.header.process == start).unwrap_or(one);
+    one.join(log, start, to)?;
+    if let Some(beginning) = one.beginning(log)? {
+        for (from, behind) in beginning.memory.iter().zip([SNAPSHOT, PAGES]) {
+            let mut name = to.as_os_str().to_owned();
+            name.push(behind);
+            link(from, Path::new(&name))?;
+        }
+    }
+    Ok(())
 }
 
 /// Moves the processes of a log into another one.

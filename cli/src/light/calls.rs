@@ -35,7 +35,8 @@ impl Light {
         let is_shared = self.processes().any(|one| one.id == process && one.threads > 1);
         let (mut own, mut all) = (first, BTreeSet::from([first]));
         // A fork begins behind the call that made it, which is its parent's.
-        let mut is_made = parts.header.how != How::Forked;
+        let begins = parts.beginning(&self.path).map_err(|source| self.unreadable(source))?;
+        let mut is_made = parts.header.how != How::Forked || begins.is_some();
         let mut printed = Ok(());
         let read = each_record(parts, &mut |record| {
             let (number, mut listed) = match record {

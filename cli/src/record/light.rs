@@ -1,10 +1,10 @@
 //! `bugnet record --light`: the program runs natively, and a program in its own process keeps what comes to it from outside. The log is made of that
 //! afterwards ([`crate::expand`]).
 
-use super::compressing::Compressing;
 use super::error::RecordError;
 use super::launch::{self, Execution};
 use super::location::LogFolder;
+use super::ring::Keeping;
 use super::run::{Outcome, Recorded, Recorder};
 use super::{leftover, machine, summary, system};
 use crate::expand::{self, Totals};
@@ -72,6 +72,7 @@ pub fn run(
     }
     let shared = light.join(layout::SHARED);
     share(&shared, folder.shared_captured().as_deref()).map_err(system("make the folder of what light logs share"))?;
+    let keeping = Keeping::start(folder.path(), args.keep).map_err(system("make the clock of epochs"))?;
     let execution = Execution::captured(&recorder.program, capture, folder.path(), args.cpu, chaos)?;
     let child = launch::launch(&execution, &recorder.inherited, &recorder.streams()?)?;
     folder.keep(true);
@@ -79,13 +80,12 @@ pub fn run(
     meta.pid = Some(child.as_raw().cast_unsigned());
     meta.machine = machine::describe(args.cpu);
     let _ = meta.write(folder.path());
-    let compressing = Compressing::start(folder.path());
     let waited = recorder.wait(child)?;
     meta.ending = waited.ending.clone();
     if waited.timed_out {
         leftover::end(folder.path());
     }
-    drop(compressing);
+    drop(keeping);
     let finished = meta.write(folder.path());
     recorder.let_signals_in()?;
     for error in [linked.err(), finished.err().map(RecordError::from)].into_iter().flatten() {

@@ -1,11 +1,11 @@
 //! `bugnet record`: finds the program, starts it under DynamoRIO with the logger, and waits for it.
 
-mod compressing;
 mod condition;
 mod copying;
 mod error;
 mod inherited;
 mod judge;
+mod kept;
 mod launch;
 mod leftover;
 mod light;
@@ -16,6 +16,7 @@ mod machine;
 mod native;
 mod packing;
 mod progress;
+mod ring;
 mod room;
 mod run;
 mod seed;
@@ -27,6 +28,7 @@ mod wait;
 
 pub use condition::Condition;
 pub use error::{EXIT_FAILED, RecordError};
+pub use kept::Kept;
 pub use launch::{dynamorio_options_for, percent_encode};
 pub use location::LogFolder;
 pub use machine::{CpuLevel, describe as describe_machine, lacks_for_light, traps_cpuid};
@@ -65,6 +67,14 @@ pub fn record(args: &RecordArgs) -> Result<ExitCode, RecordError> {
     let captured = captures.then(Captured::new).transpose().map_err(system("make files for the program's output"))?;
     let inherited = Inherited::replace(&wait::taken_signals()).map_err(system("block signals"))?;
     let capture = if args.light { light::tool(&program)? } else { None };
+    if capture.is_none()
+        && let Kept::For(_) = args.keep
+    {
+        if !args.light {
+            return Err(RecordError::Usage("--keep takes a time with --light only; otherwise, a number of intervals"));
+        }
+        complain(&format_args!("of the program, the last {} intervals are kept", args.keep.intervals()));
+    }
     let recorder = Recorder { args, program, capture, inherited, conditions, input, captured };
     let seed = args.chaos.map(Seed::first);
     let end =

@@ -223,7 +223,7 @@ impl Recorder<'_> {
         let options = LoggerOptions {
             log,
             interval: args.interval,
-            keep: args.keep,
+            keep: args.keep.intervals(),
             check_every: args.check_every,
             cpu: args.cpu.name(),
             snapshot: snapshot(args),
@@ -289,7 +289,7 @@ impl Recorder<'_> {
             started: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
             machine: Machine::default(),
             interval: args.interval,
-            keep: args.keep,
+            keep: if self.capture.is_some() { args.keep.epochs() } else { args.keep.intervals() },
             check_every: args.check_every,
             cpu_level: args.cpu.name().to_owned(),
             pid: None,

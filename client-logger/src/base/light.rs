@@ -4,14 +4,17 @@
 //! makes memory.
 
 use crate::base::choices::{self, Choice, Seen};
+use crate::base::chosen;
 use crate::base::descriptors::{How, OwnFile};
 use crate::base::lock::{Mutex, MutexGuard};
 use crate::base::process::OfProcess;
-use crate::base::turns;
+use crate::base::turns::{self, Born};
+use crate::base::xsave;
 use bugnet_dr::fragments;
-use bugnet_format::light::{self, Call, End, FileKey, Header, LIGHT_FILES, LIGHT_FOLDER, Piece, Record};
-use bugnet_format::regs::RegisterFile;
+use bugnet_format::light::{self, Call, End, FileKey, Header, LIGHT_FILES, LIGHT_FOLDER, Piece, Record, ThreadState};
+use bugnet_format::regs::{RSP, RegisterFile};
 use hashbrown::HashMap;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
@@ -19,8 +22,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 static EXPANDS: AtomicBool = AtomicBool::new(false);
-/// The program's first instruction, as long as it is to come.
-static FIRST: AtomicU64 = AtomicU64::new(0);
+/// Whether the program's first instruction is to come.
+static IS_TO_BEGIN: AtomicBool = AtomicBool::new(false);
 /// Where a moment is, as long as it is next.
 static MOMENT: AtomicU64 = AtomicU64::new(0);
 /// The interval in which the moment has become next; none until it was asked for.
@@ -116,9 +119,12 @@ pub struct Light {
     /// Paths of mapped files by their names in the log.
     paths: HashMap<String, String>,
     /// Memory that is there at the start.
-    regions: Vec<Range<u64>>,
-    /// The program and its interpreter, where they lie.
+    pub regions: Vec<Range<u64>>,
+    /// The program and its interpreter, where they lie; from an epoch on, all files that are mapped.
     pub modules: Vec<(String, Range<u64>)>,
+    /// Threads that are to begin where an epoch does, by their ids, the one first that goes on; and the number of its turn.
+    threads: VecDeque<(u32, Box<RegisterFile>)>,
+    turn: u32,
 }
 
 /// Whether a light log is expanded.
@@ -128,44 +134,26 @@ pub fn expands() -> bool {
 
 /// The processor's numbers of the registers in a light log's order, up to RSP.
 pub const ORDER: [usize; 16] = [8, 9, 10, 11, 12, 13, 14, 15, 7, 6, 5, 3, 2, 0, 1, 4];
-/// Where memory of programs ends that are captured, but for what they map at addresses of their own choice. What DynamoRIO and the logger have lies above.
-pub const HIGHEST: u64 = 0x4000_0000_0000;
-
-/// What the program has made accessible above, at addresses of its own choice.
-static CHOSEN: Mutex<Vec<Range<u64>>> = Mutex::new(Vec::new());
-
-/// The program makes memory accessible.
-pub fn maps(range: Range<u64>) {
-    if range.start >= HIGHEST {
-        let mut chosen = CHOSEN.lock();
-        if !chosen.iter().any(|known| known.start <= range.start && range.end <= known.end) {
-            chosen.push(range);
-        }
-    }
-}
-
-/// Whether memory that begins at an address is the program's.
-pub fn is_programs(start: u64) -> bool {
-    start < HIGHEST || CHOSEN.lock().iter().any(|range| range.contains(&start))
-}
-
 /// The light log, if one is expanded.
 pub fn of_process() -> Option<MutexGuard<'static, Light>> {
     expands().then(|| LIGHT.get().lock())
 }
 
-/// Whether code at this address comes before the program's first instruction.
+/// Where the program lies that makes the memory again (`capture/build.rs`), and nothing of the recorded one's.
+const MAKER: Range<u64> = 0x1000_0000_0000..0x1001_0000_0000;
+
+/// Whether code at this address is not the program's, but that of what makes its memory again. The first code that is not begins the program.
 pub fn comes_before(pc: u64) -> bool {
-    let first = FIRST.load(Ordering::Relaxed);
-    if first == pc {
-        FIRST.store(0, Ordering::Relaxed);
+    let is_makers = expands() && MAKER.contains(&pc);
+    if !is_makers {
+        IS_TO_BEGIN.store(false, Ordering::Relaxed);
     }
-    first != 0 && first != pc
+    is_makers
 }
 
 /// Whether the program's first instruction is to come.
 pub fn is_to_begin() -> bool {
-    FIRST.load(Ordering::Relaxed) != 0
+    IS_TO_BEGIN.load(Ordering::Relaxed)
 }
 
 /// Where the next moment is; none where another thing is next.
@@ -221,41 +209,19 @@ pub fn is_due() -> bool {
 /// # Errors
 /// A sentence.
 pub fn start(path: &Path) -> Result<(), String> {
-    let light = Light::open(path)?;
-    FIRST.store(light.first()?, Ordering::Relaxed);
-    turns::begin(light.header.process.pid.0)?;
+    let mut light = Light::open(path)?;
+    let first = light.threads.pop_front();
+    let tid = first.as_ref().map_or(light.header.process.pid.0, |(tid, _)| *tid);
+    turns::begin(tid, light.turn)?;
+    if let Some((tid, registers)) = first {
+        turns::announce_birth(tid, Born::AtEpoch(registers));
+    }
+    light.arm();
     LIGHT.set(Mutex::new(light));
+    IS_TO_BEGIN.store(true, Ordering::Relaxed);
     EXPANDS.store(true, Ordering::Relaxed);
     Ok(())
 }
-
-/// A page at each place where the program will have memory, as long as this is there: whoever looks for room sees them.
-pub struct Places(Vec<u64>);
-
-impl Places {
-    /// Takes them, before the program begins.
-    pub fn hold() -> Self {
-        let regions = of_process().filter(|_| is_to_begin()).map(|light| light.regions.clone()).unwrap_or_default();
-        let page = |region: Range<u64>| {
-            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-            // SAFETY: replaces nothing.
-            let got = unsafe { libc::mmap(region.start as *mut _, PAGE, libc::PROT_READ, flags, -1, 0) };
-            (got as u64 == region.start).then_some(region.start)
-        };
-        Self(regions.into_iter().filter_map(page).collect())
-    }
-}
-
-impl Drop for Places {
-    fn drop(&mut self) {
-        for start in &self.0 {
-            // SAFETY: a page that `hold` has made.
-            unsafe { libc::munmap(*start as *mut _, PAGE) };
-        }
-    }
-}
-
-const PAGE: usize = 4096;
 
 /// Whether a signal is delivered behind the call that is next.
 pub fn is_signal_next() -> bool {
@@ -275,13 +241,41 @@ pub fn forked() -> bool {
     if matches!(child.next(), Ok(Next::Turn)) {
         // It shares memory with its parent, whose turn it is.
         turns::wait_as(child.header.process.pid.0);
-    } else if turns::begin(child.header.process.pid.0).is_err() {
+    } else if turns::begin(child.header.process.pid.0, 0).is_err() {
         return false;
     }
     IS_OVER.store(false, Ordering::Relaxed);
     turns::set_forks(false);
     LIGHT.set(Mutex::new(child));
     true
+}
+
+/// The next one of the threads that are there where an epoch begins is about to be made: its stack pointer.
+pub fn announce_thread() -> Option<u64> {
+    let (tid, registers) = of_process()?.threads.pop_front()?;
+    let stack = registers.gpr[RSP];
+    turns::announce_birth(tid, Born::AtEpoch(registers));
+    Some(stack)
+}
+
+/// Whether it begins at an epoch.
+pub fn begins_at_epoch() -> bool {
+    of_process().is_some_and(|light| light.header.part > 0)
+}
+
+/// The number of the first interval of threads that are there where an epoch begins: more than those of any epoch before have, as long as each has no more than there are between two of them.
+pub fn first_interval() -> u64 {
+    const INTERVALS: u64 = 10_000;
+    of_process().map_or(0, |light| light.header.part.saturating_mul(INTERVALS))
+}
+
+/// What a thread has in its registers where an epoch begins.
+fn registers(thread: &ThreadState) -> RegisterFile {
+    let mut regs = RegisterFile { fs_base: thread.fs, gs_base: thread.gs, ..RegisterFile::default() };
+    ORDER.into_iter().zip(thread.registers).for_each(|(number, value)| regs.gpr[number] = value);
+    [regs.rip, regs.rflags] = [16, 17].map(|at| thread.registers[at]);
+    xsave::unpack(thread.state, &mut regs);
+    regs
 }
 
 impl Light {
@@ -316,24 +310,85 @@ impl Light {
             paths: HashMap::new(),
             regions: Vec::new(),
             modules: Vec::new(),
+            threads: VecDeque::new(),
+            turn: 0,
         };
-        if header.how != light::How::Forked {
+        if header.how != light::How::Forked || header.part > 0 {
             light.read_start()?;
         }
+        if header.part > 0 {
+            light.read_epoch()?;
+        }
+        light.skip()?;
         Ok(light)
     }
 
+    fn record(&self) -> Result<Option<(Record<'static>, usize)>, String> {
+        light::record(self.bytes, self.at).map_err(|e| format!("{}: {e}", self.path.display()))
+    }
+
     fn take(&mut self) -> Result<Option<Record<'static>>, String> {
-        let found = light::record(self.bytes, self.at).map_err(|e| format!("{}: {e}", self.path.display()))?;
-        Ok(found.map(|(record, next)| {
+        let found = self.record()?.map(|(record, next)| {
             self.at = next;
             record
-        }))
+        });
+        self.skip()?;
+        Ok(found)
+    }
+
+    /// Goes on behind what says how things are where an epoch begins.
+    fn skip(&mut self) -> Result<(), String> {
+        while let Some((Record::Epoch { .. } | Record::Thread(_), next)) = self.record()? {
+            self.at = next;
+        }
+        Ok(())
+    }
+
+    /// Where it is in the whole log.
+    fn offset(&self) -> usize {
+        self.at.wrapping_add(self.header.before)
+    }
+
+    /// Begins at an epoch.
+    fn read_epoch(&mut self) -> Result<(), String> {
+        while let Some((record, next)) = self.record()? {
+            match record {
+                Record::Epoch { heap, turn, streams } => {
+                    (self.heap.1, self.turn) = (heap, turn);
+                    self.streams = String::from_utf8_lossy(streams).into_owned();
+                }
+                Record::Thread(thread) => self.threads.push_back((thread.thread, Box::new(registers(&thread)))),
+                _ => break,
+            }
+            self.at = next;
+        }
+        if self.threads.is_empty() {
+            return Err(format!("{}: the light log does not say what threads there are", self.path.display()));
+        }
+        self.regions.clear();
+        self.modules.clear();
+        let mut list = self.path.as_os_str().to_owned();
+        list.push(light::layout::SNAPSHOT);
+        let wrong = |e: &dyn std::fmt::Display| format!("{}: {e}", Path::new(&list).display());
+        let file = OwnFile::open(Path::new(&list), How::Read).map_err(|e| wrong(&e))?;
+        let mut bytes = Vec::new();
+        let mut from: &File = &file;
+        from.read_to_end(&mut bytes).map_err(|e| wrong(&e))?;
+        for region in light::regions(&bytes).map_err(|e| wrong(&e))? {
+            if let Some((key, path)) = region.file {
+                self.add_module(path.clone(), &region.range);
+                self.paths.insert(key.name(), path);
+            }
+            chosen::maps(region.range.clone());
+            self.regions.push(region.range);
+        }
+        Ok(())
     }
 
     fn read_start(&mut self) -> Result<(), String> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        while let Some(record) = self.take()? {
+        while let Some((record, next)) = self.record()? {
+            self.at = next;
             match record {
                 Record::Program(texts) => self.program = texts.into_iter().map(text).collect(),
                 Record::Map { address, len, file } => {
@@ -364,17 +419,6 @@ impl Light {
         }
     }
 
-    fn first(&self) -> Result<u64, String> {
-        let mut at = light::layout::HEADER;
-        while let Ok(Some((record, next))) = light::record(self.bytes, at) {
-            if let Record::Start { entry, .. } = record {
-                return Ok(entry);
-            }
-            at = next;
-        }
-        Err("the light log has no start".into())
-    }
-
     /// The log of the child that the call at the last record has made.
     fn child(&self) -> Option<Self> {
         let (record, _) = light::record(self.bytes, self.at).ok()??;
@@ -387,7 +431,11 @@ impl Light {
             }
             let Ok(mut child) = Self::open(&path) else { continue };
             let header = &child.header;
-            if header.how == light::How::Forked && header.from == self.header.process && header.call == self.at as u32 {
+            if header.how == light::How::Forked
+                && header.part == 0
+                && header.from == self.header.process
+                && header.call == self.offset() as u32
+            {
                 child.program.clone_from(&self.program);
                 child.streams.clone_from(&self.streams);
                 child.components = self.components;
@@ -421,6 +469,8 @@ impl Light {
                 Record::Moment { .. } => return Ok(Next::Moment),
                 Record::Turn { .. } => return Ok(Next::Turn),
                 Record::End(end) => return Ok(Next::End(end)),
+                // `take` has left out those of epochs.
+                Record::Epoch { .. } | Record::Thread(_) => at = next,
                 Record::Program(_) | Record::Map { .. } | Record::Start { .. } => {
                     return Err(format!("{}: the program begins twice", self.path.display()));
                 }
@@ -475,7 +525,7 @@ impl Light {
     /// Where in the log the process is, for messages, which others read where this one's path is gone.
     pub fn place(&self) -> String {
         let name = self.path.file_name().unwrap_or_default();
-        format!("byte {} of {LIGHT_FOLDER}/{}", self.at, name.display())
+        format!("byte {} of {LIGHT_FOLDER}/{}", self.offset(), name.display())
     }
 
     /// The folder of light logs.

@@ -4,6 +4,7 @@
 
 pub mod capabilities;
 pub mod choices;
+pub mod chosen;
 pub mod confine;
 pub mod descriptors;
 pub mod failure;
@@ -15,11 +16,13 @@ pub mod memory;
 pub mod options;
 pub mod own_memory;
 pub mod pages;
+pub mod places;
 pub mod process;
 pub mod slots;
 pub mod stuck;
 pub mod turns;
 pub mod waiting;
+pub mod xsave;
 
 /// Prints to standard error through DynamoRIO, whose descriptor the program cannot close.
 pub fn warn(message: &str) {

@@ -3,9 +3,9 @@
 //! What comes next in a process's own log says which of its threads goes on, and the number of that turn; it does so when the number has come, which the processes see in memory that
 //! they share.
 
-use crate::base::light;
 use crate::base::lock::Mutex;
 use crate::base::waiting::SLEEP;
+use bugnet_format::regs::RegisterFile;
 use bugnet_handover::futex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
@@ -82,8 +82,8 @@ fn join() {
         .find(|process| process.compare_exchange(0, own, Ordering::SeqCst, Ordering::SeqCst).is_ok());
 }
 
-/// Turns begin, with the one of the thread with this id, in memory that forks have, too.
-pub fn begin(tid: u32) -> Result<(), String> {
+/// Turns begin, with this number and the one of the thread with this id, in memory that forks have, too.
+pub fn begin(tid: u32, number: u32) -> Result<(), String> {
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
     // SAFETY: new memory.
     let memory = unsafe { libc::mmap(std::ptr::null_mut(), PAGE, protection, flags, -1, 0) };
@@ -92,7 +92,8 @@ pub fn begin(tid: u32) -> Result<(), String> {
     }
     TURNS.store(memory.cast(), Ordering::Relaxed);
     join();
-    NUMBER.store(0, Ordering::SeqCst);
+    goes_on().store(number, Ordering::SeqCst);
+    NUMBER.store(number, Ordering::SeqCst);
     TURN.store(tid, Ordering::SeqCst);
     Ok(())
 }
@@ -121,9 +122,9 @@ fn pass_on(number: u32) {
     }
 }
 
-/// The process goes no further: others do, with which it shares memory.
+/// The process goes no further: others do, with which it shares memory. Nothing where there are no turns.
 pub fn give_up_turn() {
-    if light::expands() {
+    if !TURNS.load(Ordering::Relaxed).is_null() {
         pass_on(NUMBER.swap(NONE, Ordering::SeqCst));
         let own = std::process::id();
         turns().processes.iter().for_each(|process| {
@@ -166,18 +167,26 @@ pub fn forks() -> bool {
     FORKS.load(Ordering::SeqCst)
 }
 
-/// The general purpose registers with which the thread begins that is being made.
-static NEWBORN: Mutex<[u64; 16]> = Mutex::new([0; 16]);
+/// How a thread begins.
+pub enum Born {
+    /// Behind the call that made it, with these general purpose registers.
+    Behind([u64; 16]),
+    /// Where an epoch does, with these registers.
+    AtEpoch(Box<RegisterFile>),
+}
 
-/// The call that is about to be made makes a thread with this id, which begins with these registers.
-pub fn announce_birth(tid: u32, registers: [u64; 16]) {
-    *NEWBORN.lock() = registers;
+/// How the thread begins that is being made.
+static NEWBORN: Mutex<Option<Born>> = Mutex::new(None);
+
+/// The next thread that begins has this id, and does so in this way.
+pub fn announce_birth(tid: u32, born: Born) {
+    *NEWBORN.lock() = Some(born);
     BIRTH.store(tid, Ordering::SeqCst);
 }
 
-/// What the thread begins with that was made last, and has just begun.
-pub fn newborn() -> [u64; 16] {
-    *NEWBORN.lock()
+/// How the thread begins that was made last, and has just begun.
+pub fn newborn() -> Option<Born> {
+    NEWBORN.lock().take()
 }
 
 /// The id of the thread that begins.

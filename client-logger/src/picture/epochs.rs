@@ -43,9 +43,9 @@ pub fn get() -> &'static Epochs {
     EPOCHS.get()
 }
 
-/// A process begins, or a forked child goes on: with the first one.
-pub fn begin() {
-    EPOCHS.set(Epochs::default());
+/// A process begins, or a forked child goes on: with the one of this number.
+pub fn begin(first: u64) {
+    EPOCHS.set(Epochs { current: AtomicU64::new(first), ..Epochs::default() });
 }
 
 /// The epochs of a process.

@@ -9,6 +9,7 @@ use crate::base::memory::{read_memory, read_word, write_memory};
 use crate::base::options;
 use crate::base::turns;
 use crate::base::waiting;
+use crate::base::xsave;
 use crate::emitted::site::Site;
 use crate::run::lifetime;
 use crate::run::snapshot::{self, How};
@@ -21,6 +22,7 @@ use bugnet_format::light::{End, layout, reach};
 use bugnet_format::record::{EndReason, Record, SignalStep, SpecialKind};
 use bugnet_format::regs::{ARITHMETIC_FLAGS, R11, RAX, RSP, RegisterFile};
 use bugnet_format::types::Addr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What is said where the turns of others do not come.
 pub const LACKS_OTHERS: &str = "the expansion of a process that it shares memory with did not come to its end";
@@ -37,12 +39,13 @@ const CONTEXT_FLAGS: u64 = 176;
 const CONTEXT_STATE: u64 = 224;
 /// Flags that a handler may change in its frame.
 const CHANGED_FLAGS: u64 = 0x0005_0dd5;
-/// In the state of vector registers: which components it has, and the upper halves.
-const COMPONENTS: u64 = 512;
-const UPPER_HALVES: u64 = 576;
 
-/// Before the program's first instruction: from here on, it is a stranger's code that runs.
+/// Before the program's first instruction, or its second thread: from here on, it is a stranger's code that runs.
 pub fn confine() {
+    static IS_DONE: AtomicBool = AtomicBool::new(false);
+    if IS_DONE.swap(true, Ordering::SeqCst) {
+        return;
+    }
     let Some(folder) = light::of_process().map(|light| light.folder()) else { return };
     if let Err(why) = confine::confine(&options::get().log, &folder) {
         crate::base::die(&why);
@@ -88,27 +91,12 @@ fn frame(regs: &RegisterFile, rsp: u64) -> Option<RegisterFile> {
     back.rip = read_word(rsp + CONTEXT_RIP)?;
     back.rflags = read_word(rsp + CONTEXT_FLAGS)? & CHANGED_FLAGS | regs.rflags & !CHANGED_FLAGS;
     let state = read_word(rsp + CONTEXT_STATE)?;
-    if state == 0 {
-        return Some(back);
-    }
-    let mut image = fpu::Image::default();
-    if !read_memory(state, image.bytes_mut()) {
-        return None;
-    }
-    let components = read_word(state + COMPONENTS)?;
-    image.unpack(&mut back);
-    if components & 1 == 0 {
-        let RegisterFile { fcw, fsw, ftw, st, .. } = RegisterFile::default();
-        back = RegisterFile { fcw, fsw, ftw, st, ..back };
-    }
-    for (i, register) in back.ymm.iter_mut().enumerate() {
-        *register = [0; 32];
-        let (low, high) = register.split_at_mut(16);
-        let there = (components & 2 == 0 || read_memory(state + 160 + 16 * i as u64, low))
-            && (components & 4 == 0 || read_memory(state + UPPER_HALVES + 16 * i as u64, high));
-        if !there {
+    if state != 0 {
+        let mut bytes = [0; layout::STATE];
+        if !read_memory(state, &mut bytes) {
             return None;
         }
+        xsave::unpack(&bytes, &mut back);
     }
     Some(back)
 }

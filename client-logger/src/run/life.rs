@@ -2,9 +2,10 @@
 
 use crate::base::descriptors;
 use crate::base::light;
+use crate::base::places::Places;
 use crate::base::process;
 use crate::base::slots::Slot;
-use crate::base::turns;
+use crate::base::turns::{self, Born};
 use crate::emitted::callout::{self, Callouts};
 use crate::kernel::borrowers;
 use crate::kernel::exclusion;
@@ -39,11 +40,16 @@ impl Thread {
             executing::child_begins(process::identity(), context);
         }
         // Before the name: its parent waits until that is taken.
-        let newborn = (light::expands() && !turns::is_born()).then(turns::newborn);
+        let born = if light::expands() && !turns::is_born() { turns::newborn() } else { None };
+        let (newborn, awaits_turn, first_interval) = match born {
+            Some(Born::Behind(registers)) => (Some(registers), None, 0),
+            Some(Born::AtEpoch(registers)) => (None, Some(registers), light::first_interval()),
+            None => (None, None, 0),
+        };
         let tid = if foreign { Tid::default() } else { name_thread(context) };
         let own_streams = foreign.then(|| streams::of_process().clone());
         let own_limits = foreign.then(Limits::of_process);
-        let places = light::Places::hold();
+        let places = Places::hold();
         let shadow = placement::first_shadow(foreign);
         drop(places);
         let thread = Box::new(Self {
@@ -52,10 +58,10 @@ impl Thread {
             context,
             foreign,
             newborn,
-            awaits_turn: None,
+            awaits_turn,
             flags_lost_at: None,
             tid,
-            log: Log::new(foreign || recording::over()),
+            log: Log::new(foreign || recording::over(), first_interval),
             count: Count::new(),
             code_seq: code_seq::ANY,
             loads: FirstLoads::new(),

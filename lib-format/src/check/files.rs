@@ -117,7 +117,9 @@ fn check_process(
     };
     let Some(from) = info.origin.from() else { return Ok(CodeSeq(0)) };
     let Some(known) = code_pages.get(&from) else {
-        report.error(Invariant::ProcessFile, &path, 0, format!("process {from}, from which it came, is not there"));
+        if !recording.meta.drops_processes() {
+            report.error(Invariant::ProcessFile, &path, 0, format!("process {from}, from which it came, is not there"));
+        }
         return Ok(CodeSeq(0));
     };
     let Origin::Fork { code_pages: inherited, .. } = info.origin else { return Ok(CodeSeq(0)) };

@@ -2,7 +2,7 @@
 
 use super::{Invariant, Report};
 use crate::error::{FormatError, Result};
-use crate::light::{self, FileKey, Header, How, LIGHT_FILES, LIGHT_FOLDER, Parts, Record, layout};
+use crate::light::{self, Beginning, FileKey, Header, How, LIGHT_FILES, LIGHT_FOLDER, Parts, Record, layout};
 use crate::types::ProcessId;
 use std::collections::HashMap;
 use std::fs;
@@ -25,13 +25,23 @@ enum Expected {
     Mapping,
     /// The signal whose moment is before it, or the end by that, or another thread's turn.
     Signal,
+    /// The first thread of an epoch.
+    Thread,
+    /// Another one, or what happens to the program.
+    Threads,
     /// Nothing.
     Nothing,
 }
 
 /// What comes behind a record; none where it may not stand there.
 fn behind(expected: Expected, record: &Record<'_>) -> Option<Expected> {
+    let expected = match (expected, record) {
+        (Expected::Thread | Expected::Threads, Record::Thread(_)) => return Some(Expected::Threads),
+        (Expected::Threads, _) => Expected::Any,
+        _ => expected,
+    };
     match (expected, record) {
+        (Expected::Any, Record::Epoch { .. }) => Some(Expected::Thread),
         (Expected::First, Record::Program(_)) => Some(Expected::Start),
         (Expected::Start, Record::Map { .. }) => Some(Expected::Start),
         (Expected::Start, Record::Start { .. }) => Some(Expected::Any),
@@ -62,7 +72,7 @@ pub fn check_light(log: &Path, report: &mut Report, is_selected: impl Fn(Process
         let is_there = match how {
             How::Started => true,
             How::Forked => before.is_some_and(|before| {
-                made.entry(from).or_insert_with(|| Made::of(before)).has(call as usize, i64::from(process.pid.0))
+                made.entry(from).or_insert_with(|| Made::of(log, before)).has(call as usize, i64::from(process.pid.0))
             }),
             How::Executed | How::Spawned => before.is_some(),
         };
@@ -77,30 +87,36 @@ pub fn check_light(log: &Path, report: &mut Report, is_selected: impl Fn(Process
 /// What the calls of a process gave, by their offsets in its log.
 struct Made {
     results: HashMap<usize, i64>,
+    /// Where the log begins, if not where the process did.
+    begin: Option<usize>,
     /// Where the log ends; none where it cannot be read so far, which is told where it is looked at.
     end: Option<usize>,
 }
 
 impl Made {
-    fn of(parts: &Parts) -> Self {
-        let (mut results, mut before) = (HashMap::new(), 0);
+    fn of(log: &Path, parts: &Parts) -> Self {
+        let (mut results, mut last) = (HashMap::new(), 0);
+        // What cannot be read is told where it is looked at.
+        let begin = parts.beginning(log).ok().flatten().map(|beginning| beginning.before + layout::HEADER);
         let read = parts.each(|bytes| {
             let mut at = layout::HEADER;
+            let before = Header::read(bytes, bytes.len() as u64).map_err(io::Error::other)?.before;
             while let Some((record, next)) = light::record(bytes, at).map_err(io::Error::other)? {
                 if let Record::Call(call) = record {
                     results.insert(before + at, call.result);
                 }
                 at = next;
             }
-            before += bytes.len() - layout::HEADER;
+            last = before + bytes.len();
             Ok(())
         });
-        Self { results, end: read.is_ok().then_some(before + layout::HEADER) }
+        Self { results, begin, end: read.is_ok().then_some(last) }
     }
 
-    /// Whether the call there gave that; or the log ends there, as its process was killed.
+    /// Whether the call there gave that; or the log ends there, as its process was killed, or begins behind it, as what was before is gone.
     fn has(&self, at: usize, result: i64) -> bool {
-        self.results.get(&at).map_or(self.end.is_none_or(|end| end == at), |found| *found == result)
+        self.begin.is_some_and(|begin| at < begin)
+            || self.results.get(&at).map_or(self.end.is_none_or(|end| end == at), |found| *found == result)
     }
 }
 
@@ -140,6 +156,11 @@ fn check_parts(log: &Path, parts: &Parts, report: &mut Report) {
             }
         }
     });
+    match parts.beginning(log) {
+        Ok(Some(beginning)) => check_memory(&beginning, &mut files, report),
+        Ok(None) => {}
+        Err(error) => report.error(Invariant::LightPart, &parts.paths[0], 0, error.to_string()),
+    }
     let path = &parts.paths[number.min(parts.paths.len() - 1)];
     if let Err(error) = read {
         report.error(Invariant::LightPart, path, 0, error.to_string());
@@ -160,6 +181,35 @@ fn check_parts(log: &Path, parts: &Parts, report: &mut Report) {
     }
 }
 
+/// Checks the memory with which a log begins, and adds the files that it names.
+fn check_memory(beginning: &Beginning, files: &mut Vec<FileKey>, report: &mut Report) {
+    let [list, pages] = &beginning.memory;
+    let mut wrong = |at: usize, what: String| report.error(Invariant::LightMemory, list, at as u64, what);
+    let bytes = match fs::read(list) {
+        Ok(bytes) => bytes,
+        Err(error) => return wrong(0, error.to_string()),
+    };
+    match light::regions(&bytes) {
+        Ok(regions) => {
+            for (key, _) in regions.into_iter().filter_map(|region| region.file) {
+                if !files.contains(&key) {
+                    files.push(key);
+                }
+            }
+        }
+        Err(damaged) => return wrong(damaged.at, damaged.what.to_owned()),
+    }
+    let has = fs::metadata(pages).map_or(0, |found| found.len() / layout::PAGE as u64);
+    match light::pages(&bytes) {
+        Ok(numbers) => {
+            if let Some(missing) = numbers.into_iter().find(|number| *number >= has) {
+                wrong(0, format!("page {missing} is not in {}", pages.display()));
+            }
+        }
+        Err(damaged) => wrong(damaged.at, damaged.what.to_owned()),
+    }
+}
+
 fn name(record: &Record<'_>) -> &'static str {
     match record {
         Record::Program(_) => "PROGRAM",
@@ -171,6 +221,8 @@ fn name(record: &Record<'_>) -> &'static str {
         Record::Moment { .. } => "MOMENT",
         Record::Signal { .. } => "SIGNAL",
         Record::Turn { .. } => "TURN",
+        Record::Epoch { .. } => "EPOCH",
+        Record::Thread(_) => "THREAD",
         Record::End(_) => "END",
     }
 }

@@ -89,8 +89,9 @@ invariants! {
     EpochOrder "epoch-order" "nothing of an epoch is ordered behind what another thread did in a later one",
     LightPart "light-part" "each part of a light log is whole, and has a header that names its process and number",
     LightRecord "light-record" "each record of a light log has a known kind and fields in their ranges",
-    LightOrder "light-order" "a light log, unless a fork's, begins with PROGRAM, MAPs and START; FILE stands before the call that maps it, MOMENT before SIGNAL, TURN or END, and nothing behind END",
+    LightOrder "light-order" "a light log, unless a fork's, begins with PROGRAM, MAPs and START; EPOCH stands before its THREADs; FILE stands before the call that maps it, MOMENT before SIGNAL, TURN or END, and nothing behind END",
     LightOrigin "light-origin" "the process that a light log's came from is there, and where it was forked, the call that made it",
+    LightMemory "light-memory" "the list of the memory with which a light log begins at an epoch is whole, and its pages are in the file of pages",
     LightFile "light-file" "each file that a light log names is there, as long as its key says",
     EndingAgrees "ending-agrees" "recording.json and the threads' last records say the same about the ending; SIGKILL may come behind them",
 }

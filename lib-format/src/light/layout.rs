@@ -8,10 +8,11 @@ pub const SHARED_FILES: &str = "shared/files";
 pub const SHARED_PLACES: &str = "shared/places";
 
 /// First 8 bytes of a file.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"BNLIGHT\x04");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"BNLIGHT\x05");
 /// Bytes of a file's header: magic; process id and number of the program; those of the process that it came from; how; which of its forks; when (nanoseconds
-/// since the Unix epoch); bytes of the file in use; which part of the process's log it is; whether the process goes on behind it. All in little-endian order.
-pub const HEADER: usize = 64;
+/// since the Unix epoch); bytes of the file in use; which part of the process's log it is; whether the process goes on behind it; bytes of records in the
+/// parts before; when the part began. All in little-endian order.
+pub const HEADER: usize = 80;
 /// Where in the header the fields are.
 pub const PROCESS: usize = 8;
 /// The process before: id and number of the program.
@@ -26,6 +27,10 @@ pub const USED: usize = 40;
 pub const PART_NUMBER: usize = 48;
 /// 1 where an `END` says that the process goes on without being captured.
 pub const WENT_ON: usize = 56;
+/// Bytes of records in the parts before, whether those are there or not.
+pub const BEFORE: usize = 64;
+/// When the part began: nanoseconds since the Unix epoch.
+pub const PART_BEGAN: usize = 72;
 
 /// `ORIGIN`: `bugnet record` started it.
 pub const STARTED: u32 = 0;
@@ -67,6 +72,37 @@ pub const MOMENT: u16 = 9;
 /// Another thread goes on: its id. What comes from here on is its own. A thread before its first one, which is that of the process, or of those that `clone`
 /// made, is behind the call that made it.
 pub const TURN: u16 = 10;
+
+/// An epoch begins, as the first record of a part: the break; the number of the turn; what of the program's threads there is (`THREAD`) follows, the one first that
+/// goes on; which descriptors are standard output and error: length, text. An expansion can begin here, if the memory is there ([`SNAPSHOT`]).
+pub const EPOCH: u16 = 11;
+/// A thread where an epoch begins: its id; bases of FS and GS; 18 registers, as in `SIGNAL`; x87 and vector state, [`STATE`] bytes as XSAVE puts them into memory.
+pub const THREAD: u16 = 12;
+/// Bytes of x87 and vector state: what FXSAVE writes, a header of 64 bytes whose first word says which components are there, upper halves of YMM0 to YMM15.
+pub const STATE: usize = 832;
+
+/// How the name of a file with the memory at an epoch ends, behind that of its part.
+pub const SNAPSHOT: &str = ".memory";
+/// How that of one ends that is not whole, behind that; it begins with the id of the process that writes it.
+pub const UNFINISHED: &str = ".new";
+/// How that of the file with the pages of all of a program's epochs ends.
+pub const PAGES: &str = ".pages";
+/// First 8 bytes of a file with memory. Then: bytes of regions; number of pages. Then regions: a word each for their first address, that behind them, protection
+/// (1 read, 2 write, 4 execute) and kind ([`SHARED_REGION`], [`STACK_REGION`]), source ([`ZEROS`], [`OF_FILE`]), offset in the file, the file's key (4), bytes of its path; the path, up to a
+/// multiple of 8. Then pages, by their addresses: that, and the page's number in the file with pages. What is no page here is as the source has it.
+pub const MEMORY_MAGIC: u64 = u64::from_le_bytes(*b"BNMEMORY");
+/// Bytes in front of the regions.
+pub const MEMORY_HEADER: usize = 24;
+/// Words of a region in front of its path.
+pub const REGION_WORDS: usize = 10;
+/// A region that forks share.
+pub const SHARED_REGION: u64 = 8;
+/// The first thread's stack, which grows down.
+pub const STACK_REGION: u64 = 16;
+/// Bytes of a page.
+pub const PAGE: usize = 4096;
+/// File, in the folder of light logs, whose first word (u32) changes when processes are to begin an epoch. Without it, they begin none.
+pub const CLOCK: &str = "clock";
 
 /// `MAP`: zeros.
 pub const ZEROS: u64 = 0;

@@ -3,10 +3,14 @@
 //! Reading takes a file for a stranger's: each length is checked, and what does not fit is an error with its place.
 
 pub mod layout;
+mod memory;
 mod parts;
 pub mod reach;
+mod ring;
 
-pub use parts::{Parts, compress_full, is_compressed, part_header};
+pub use memory::{Region, pages, regions};
+pub use parts::{Beginning, Parts, compress_full, is_compressed, part_header};
+pub use ring::{Ring, size_of_memory};
 
 use crate::process::Origin;
 use crate::types::{Pid, ProcessId};
@@ -44,6 +48,10 @@ pub struct Header {
     pub used: usize,
     /// Which part of the process's log the file is.
     pub part: u64,
+    /// Bytes of records in the parts before it.
+    pub before: usize,
+    /// When the part began: nanoseconds since the Unix epoch.
+    pub part_began: u64,
     /// Whether the process goes on behind it, without being captured.
     pub went_on: bool,
 }
@@ -93,6 +101,8 @@ impl Header {
             began: field(l::BEGAN)?,
             used,
             part: field(l::PART_NUMBER)?,
+            before: usize::try_from(field(l::BEFORE)?).unwrap_or(usize::MAX),
+            part_began: field(l::PART_BEGAN)?,
             went_on: field(l::WENT_ON)? != 0,
         })
     }
@@ -235,8 +245,34 @@ pub enum Record<'a> {
         /// The turn's number among those of the processes that share memory: each one has the next.
         number: u32,
     },
+    /// An epoch begins, at which an expansion can. Its threads follow, the one first that goes on.
+    Epoch {
+        /// The break.
+        heap: u64,
+        /// The number of the turn.
+        turn: u32,
+        /// Which descriptors are standard output and error, as in `Start`.
+        streams: &'a [u8],
+    },
+    /// A thread where an epoch begins.
+    Thread(Box<ThreadState<'a>>),
     /// Nothing comes behind it.
     End(End<'a>),
+}
+
+/// A thread's state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadState<'a> {
+    /// Its id.
+    pub thread: u32,
+    /// Base of FS.
+    pub fs: u64,
+    /// Base of GS.
+    pub gs: u64,
+    /// R8 to R15, RDI, RSI, RBP, RBX, RDX, RAX, RCX, RSP, RIP, flags.
+    pub registers: [u64; 18],
+    /// x87 and vector state, as XSAVE has it ([`layout::STATE`]).
+    pub state: &'a [u8],
 }
 
 /// A call that does not return.
@@ -408,6 +444,16 @@ pub fn record(bytes: &[u8], at: usize) -> Result<Option<(Record<'_>, usize)>, Da
             Record::Signal { number: number_in_head, raised, registers: body.words()?, frame: body.piece()? }
         }
         l::TURN => Record::Turn { thread: body.word()? as u32, number: body.word()? as u32 },
+        l::EPOCH => {
+            let [heap, turn, len] = body.words()?;
+            Record::Epoch { heap, turn: turn as u32, streams: body.take(len)? }
+        }
+        l::THREAD => {
+            let [thread, fs, gs] = body.words()?;
+            let registers = body.words()?;
+            let state = body.take(l::STATE as u64)?;
+            Record::Thread(Box::new(ThreadState { thread: thread as u32, fs, gs, registers, state }))
+        }
         l::END => {
             let value = body.word()?;
             Record::End(match number_in_head {

@@ -1,7 +1,7 @@
 //! A light log lies in parts: files of limited size, of which those that are full may be compressed (zstd, `.zst` behind the name).
 
 use super::layout as l;
-use super::{Header, LIGHT_FOLDER};
+use super::{Header, How, LIGHT_FOLDER};
 use crate::types::{Pid, ProcessId};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -22,6 +22,21 @@ pub struct Parts {
     pub header: Header,
     /// Its files, in their order.
     pub paths: Vec<PathBuf>,
+    /// The numbers of these.
+    numbers: Vec<u64>,
+}
+
+/// Where a light log begins, of which the first parts are gone: at an epoch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Beginning {
+    /// The number of the part.
+    pub part: u64,
+    /// Bytes of records before it.
+    pub before: usize,
+    /// When: nanoseconds since the Unix epoch.
+    pub began: u64,
+    /// The list of its memory, and the file with the pages.
+    pub memory: [PathBuf; 2],
 }
 
 /// Whether this is the name of a compressed part.
@@ -65,7 +80,7 @@ fn read(path: &Path) -> io::Result<(Header, Vec<u8>)> {
 }
 
 /// The files of all parts.
-fn find(log: &Path) -> io::Result<BTreeMap<ProcessId, BTreeMap<u64, PathBuf>>> {
+pub(super) fn find(log: &Path) -> io::Result<BTreeMap<ProcessId, BTreeMap<u64, PathBuf>>> {
     let mut found: BTreeMap<ProcessId, BTreeMap<u64, PathBuf>> = BTreeMap::new();
     for entry in fs::read_dir(log.join(LIGHT_FOLDER))? {
         let entry = entry?;
@@ -78,6 +93,13 @@ fn find(log: &Path) -> io::Result<BTreeMap<ProcessId, BTreeMap<u64, PathBuf>>> {
         }
     }
     Ok(found)
+}
+
+/// The list of memory where this part begins, and the file with the pages of the process's.
+pub(super) fn memory(log: &Path, process: ProcessId, part: u64) -> [PathBuf; 2] {
+    let (folder, ProcessId { pid, program }) = (log.join(LIGHT_FOLDER), process);
+    [format!("p{pid}.{program}.{part}{}", l::SNAPSHOT), format!("p{pid}.{program}{}", l::PAGES)]
+        .map(|name| folder.join(name))
 }
 
 /// Compresses the parts that are full, behind which another one has begun.
@@ -101,17 +123,76 @@ impl Parts {
     /// # Errors
     /// The folder cannot be read.
     pub fn all(log: &Path) -> io::Result<Vec<Self>> {
-        let mut logs: Vec<Self> = find(log)?
-            .into_values()
-            .filter_map(|parts| {
-                let consecutive = parts.into_iter().enumerate().take_while(|(at, (part, _))| *at as u64 == *part);
-                let paths: Vec<PathBuf> = consecutive.map(|(_, (_, path))| path).collect();
-                let (header, ..) = open(paths.first()?).ok()?;
-                Some(Self { header, paths })
-            })
-            .collect();
+        let mut logs: Vec<Self> =
+            find(log)?.into_values().filter_map(|parts| Self::of(log, parts.into_iter().collect())).collect();
         logs.sort_by_key(|log| (log.header.began, log.header.process));
+        // Where the call is gone that made a fork, that one's log begins with its own first epoch.
+        for at in 0..logs.len() {
+            let own = &logs[at];
+            let Header { how, from, call, .. } = own.header;
+            if how != How::Forked || own.beginning(log)?.is_some() {
+                continue;
+            }
+            let parent = logs.iter().find(|other| other.header.process == from);
+            let begins = parent.map(|parent| parent.beginning(log)).transpose()?.flatten();
+            if begins.is_some_and(|begins| (call as usize) < begins.before + l::HEADER)
+                && let Some(late) = own.without_start(log)
+            {
+                logs[at] = late;
+            }
+        }
         Ok(logs)
+    }
+
+    /// That of these parts: from the first one on, if nothing is missing behind it; otherwise from an epoch on, with what the first one says of how the program began.
+    fn of(log: &Path, parts: Vec<(u64, PathBuf)>) -> Option<Self> {
+        let (header, ..) = open(&parts.first()?.1).ok()?;
+        let mut begin = parts.len();
+        while begin > 1 && parts[begin - 1].0 == parts[begin - 2].0 + 1 {
+            begin -= 1;
+        }
+        begin -= 1;
+        let has_memory = |(part, _): &(u64, PathBuf)| memory(log, header.process, *part)[0].exists();
+        let is_first = |(part, _): &(u64, PathBuf)| *part == 0;
+        let epoch = parts[begin..].iter().position(|part| is_first(part) || has_memory(part));
+        let tail = epoch.map_or(&[][..], |epoch| &parts[begin + epoch..]);
+        let first = &parts[..1];
+        // Behind a part that is not there, nobody knows what was before.
+        let whole = || parts.iter().enumerate().take_while(|(at, (part, _))| *at as u64 == *part).count();
+        let (first, tail) = match tail.first() {
+            None => (&parts[..whole()], tail),
+            Some((0, _)) => (&[][..], tail),
+            Some((part, _)) => (if first[0].0 == 0 && *part != 0 { first } else { &[] }, tail),
+        };
+        let (numbers, paths): (_, Vec<PathBuf>) = first.iter().chain(tail).cloned().unzip();
+        (!paths.is_empty()).then_some(Self { header, paths, numbers })
+    }
+
+    /// What there is from the first epoch on.
+    fn without_start(&self, log: &Path) -> Option<Self> {
+        let rest = self.numbers.iter().zip(&self.paths).skip(1);
+        Self::of(log, rest.map(|(number, path)| (*number, path.clone())).collect())
+    }
+
+    /// The first part alone, which says how the program began.
+    #[must_use]
+    pub fn first(&self) -> Self {
+        Self { header: self.header, paths: self.paths[..1].to_vec(), numbers: self.numbers[..1].to_vec() }
+    }
+
+    /// Where it begins; none where that is where the process did.
+    ///
+    /// # Errors
+    /// The part cannot be read.
+    pub fn beginning(&self, log: &Path) -> io::Result<Option<Beginning>> {
+        let mut found = self.numbers.iter().zip(&self.paths).skip_while(|(number, _)| **number == 0);
+        let Some((&part, path)) = found.next() else { return Ok(None) };
+        if part == 1 && self.numbers[0] == 0 {
+            return Ok(None);
+        }
+        let (header, ..) = open(path)?;
+        let memory = memory(log, self.header.process, part);
+        Ok(Some(Beginning { part, before: header.before, began: header.part_began, memory }))
     }
 
     /// Hands over the parts' bytes, headers and all. What the header of another process or part has is no part of it.
@@ -119,9 +200,9 @@ impl Parts {
     /// # Errors
     /// A part cannot be read, or is damaged.
     pub fn each(&self, mut see: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-        for (number, path) in self.paths.iter().enumerate() {
+        for (number, path) in self.numbers.iter().zip(&self.paths) {
             let (header, bytes) = read(path)?;
-            if header.process != self.header.process || header.part != number as u64 {
+            if header.process != self.header.process || header.part != *number {
                 let what = super::Damaged { at: l::PART_NUMBER, what: "this is no part of the process's log" };
                 return Err(invalid(what));
             }
@@ -130,12 +211,14 @@ impl Parts {
         Ok(())
     }
 
-    /// Writes it as one file, as if it had one part.
+    /// Writes it as one file, as if it had one part. `start`: the log that says how the program began, where this one's begins at an epoch, and is that of a fork.
+    /// The header then has the epoch's part, and how many bytes of records are left out.
     ///
     /// # Errors
     /// As [`Self::each`]; or the file cannot be written.
-    pub fn join(&self, to: &Path) -> io::Result<()> {
+    pub fn join(&self, log: &Path, start: &Self, to: &Path) -> io::Result<()> {
         if let [only] = &*self.paths
+            && self.numbers == [0]
             && !is_compressed(only)
             && fs::hard_link(only, to).is_ok()
         {
@@ -144,14 +227,31 @@ impl Parts {
         let file = File::create(to)?;
         let mut out = io::BufWriter::new(&file);
         let mut used = 0;
+        let beginning = self.beginning(log)?;
+        if beginning.is_some() && self.numbers.first() != Some(&0) {
+            let (_, mut bytes) = read(&start.paths[0])?;
+            let (_, mut head, _) = open(&self.paths[0])?;
+            head.extend(bytes.drain(l::HEADER..));
+            used = head.len() as u64;
+            out.write_all(&head)?;
+        }
+        let mut before = if used > 0 { used as usize - l::HEADER } else { 0 };
         self.each(|bytes| {
             let part = if used == 0 { bytes } else { &bytes[l::HEADER..] };
+            if used == 0 {
+                before = part.len() - l::HEADER;
+            }
             used += part.len() as u64;
             out.write_all(part)
         })?;
         out.flush()?;
         drop(out);
-        std::os::unix::fs::FileExt::write_all_at(&file, &used.to_le_bytes(), l::USED as u64)
+        let put =
+            |at: usize, word: u64| std::os::unix::fs::FileExt::write_all_at(&file, &word.to_le_bytes(), at as u64);
+        put(l::USED, used)?;
+        let (part, left_out) = beginning.map_or((0, 0), |begun| (begun.part, begun.before.saturating_sub(before)));
+        put(l::PART_NUMBER, part)?;
+        put(l::BEFORE, left_out as u64)
     }
 
     /// Bytes of its files.
@@ -229,7 +329,7 @@ mod tests {
         assert!(!first.exists());
         let [own] = &*Parts::all(log.path()).unwrap() else { panic!("one log") };
         assert_eq!(own.paths.len(), 12);
-        own.join(&log.path().join("joined")).unwrap();
+        own.join(log.path(), own, &log.path().join("joined")).unwrap();
         let joined = fs::read(log.path().join("joined")).unwrap();
         let header = Header::read(&joined, joined.len() as u64).unwrap();
         assert_eq!(header.used, joined.len());
@@ -245,6 +345,9 @@ mod tests {
         write(&folder, "p7.0", 0, &[1; 8]);
         write(&folder, "p7.0.1", 2, &[2; 8]);
         let [own] = &*Parts::all(log.path()).unwrap() else { panic!("one log") };
-        assert_eq!(own.join(&log.path().join("joined")).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(
+            own.join(log.path(), own, &log.path().join("joined")).unwrap_err().kind(),
+            io::ErrorKind::InvalidData
+        );
     }
 }

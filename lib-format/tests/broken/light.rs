@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 const KEY: FileKey = FileKey([1, 2, 4, 3]);
 const PARENT: u64 = 7;
 const CHILD: u64 = 8;
+/// A process of which only an epoch is there.
+const LATE: u64 = 9;
 const MMAP: u64 = 9;
 const FORK: u64 = 57;
 
@@ -48,15 +50,21 @@ fn file(log: &Path, name: &str) -> PathBuf {
 }
 
 fn write(log: &Path, process: u64, origin: u64, records: &[Vec<u8>]) {
+    write_part(log, (process, origin), 0, records);
+}
+
+fn write_part(log: &Path, (process, origin): (u64, u64), part: u64, records: &[Vec<u8>]) {
     let mut bytes = vec![0; l::HEADER];
     let used = l::HEADER + records.iter().map(Vec::len).sum::<usize>();
-    let fields = [(0, l::MAGIC), (l::PROCESS, process), (l::ORIGIN, origin), (l::USED, used as u64)];
+    let fields =
+        [(0, l::MAGIC), (l::PROCESS, process), (l::ORIGIN, origin), (l::USED, used as u64), (l::PART_NUMBER, part)];
     let from = if origin == 0 { 0 } else { PARENT };
     for (at, word) in fields.into_iter().chain([(l::FROM, from)]) {
         bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
     }
     bytes.extend(records.concat());
-    fs::write(file(log, &format!("p{process}.0")), bytes).unwrap();
+    let behind = if part > 0 { format!(".{part}") } else { String::new() };
+    fs::write(file(log, &format!("p{process}.0{behind}")), bytes).unwrap();
 }
 
 /// Writes one with these records of the first process.
@@ -66,7 +74,21 @@ fn write_all(log: &Path, records: &[Vec<u8>]) {
     write(log, PARENT, 0, records);
     let at = l::HEADER + self::records()[..5].iter().map(Vec::len).sum::<usize>();
     write(log, CHILD, u64::from(l::FORKED) | (at as u64) << 32, &[call(FORK, 0)]);
+    write(log, LATE, 0, &self::records()[..3]);
+    let epoch = [
+        record(l::EPOCH, 0, &words(&[0x5000, 0, 0])),
+        record(l::THREAD, 0, &[words(&[0; 21]), vec![0; l::STATE]].concat()),
+        record(l::END, l::EXITS, &words(&[0; 8])),
+    ];
+    write_part(log, (LATE, 0), 3, &epoch);
+    let region = [words(&[0x1000, 0x2000, 3, l::ZEROS, 0, 0, 0, 0, 0, 0]), words(&[0x1000, 0])];
+    let list = [words(&[l::MEMORY_MAGIC, region[0].len() as u64, 1]), region.concat()].concat();
+    fs::write(file(log, LIST), list).unwrap();
+    fs::write(file(log, "p9.0.pages"), [1; l::PAGE]).unwrap();
 }
+
+/// The list of the memory where that one begins.
+const LIST: &str = "p9.0.3.memory";
 
 /// Writes one that keeps all rules.
 pub fn sound(log: &Path) {
@@ -108,4 +130,12 @@ pub fn origin(log: &Path) {
 /// A mapped file that is not whole.
 pub fn cut_file(log: &Path) {
     fs::write(file(log, LIGHT_FILES).join(KEY.name()), b"fi").unwrap();
+}
+
+/// A page that is nowhere.
+pub fn memory(log: &Path) {
+    let path = file(log, LIST);
+    let mut bytes = fs::read(&path).unwrap();
+    *bytes.last_mut().unwrap() = 1;
+    fs::write(path, bytes).unwrap();
 }

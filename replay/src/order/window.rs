@@ -44,7 +44,7 @@ impl Window {
             }
             epochs.push(of_thread);
         }
-        let keep = log.meta().keep;
+        let keep = log.meta().kept_epochs();
         if keep > 0 {
             // Of earlier ones, threads that have ended are gone as a whole.
             first = first.max(Epoch(last.0.saturating_add(1).saturating_sub(keep)));

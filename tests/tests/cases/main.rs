@@ -12,6 +12,7 @@ mod kernel_writes;
 mod killed_waiting;
 mod light;
 mod light_campaigns;
+mod light_ring;
 mod memcheck;
 mod parallel_programs;
 mod patches;
@@ -33,7 +34,7 @@ use libtest_mimic::{Arguments, Trial};
 /// The tests of a kind.
 type Trials = fn() -> Result<Vec<Trial>>;
 
-const KINDS: [(&str, Trials); 25] = [
+const KINDS: [(&str, Trials); 26] = [
     ("asm_cases", asm_cases::trials),
     ("book", book::trials),
     ("children", children::trials),
@@ -45,6 +46,7 @@ const KINDS: [(&str, Trials); 25] = [
     ("killed_waiting", killed_waiting::trials),
     ("light", light::trials),
     ("light_campaigns", light_campaigns::trials),
+    ("light_ring", light_ring::trials),
     ("memcheck", memcheck::trials),
     ("parallel_programs", parallel_programs::trials),
     ("patches", patches::trials),

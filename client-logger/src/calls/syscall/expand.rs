@@ -2,20 +2,23 @@
 
 use super::kinds::{Output, child_stack, creates_thread, known, mapped};
 use super::{ARGUMENTS, after, answer, describe, leave_traces, order, prepare_thread, registers};
+use crate::base::chosen;
 use crate::base::descriptors::{How as Opens, OwnFile};
 use crate::base::light::{self, Next, Transfer};
 use crate::base::lock::Mutex;
 use crate::base::memory::{read_memory, read_word, write_memory};
-use crate::base::turns;
+use crate::base::turns::{self, Born};
 use crate::base::waiting;
 use crate::calls::answers;
 use crate::calls::exit;
+use crate::emitted::flush;
 use crate::kernel::arguments::clone_flags;
 use crate::kernel::streams::{self, Streams};
 use crate::kernel::substitute::Substitution;
 use crate::log::code;
+use crate::picture::placement;
 use crate::picture::protections::PROTECTIONS;
-use crate::run::expand::{LACKS_OTHERS, diverged, ended, goes_on, is_turn_next, leave, resume};
+use crate::run::expand::{LACKS_OTHERS, confine, diverged, ended, goes_on, is_turn_next, leave, resume};
 use crate::run::lifetime;
 use crate::run::parts::call::{SYSCALL_BYTES, left_in_r11, take_pending_pc};
 use crate::run::snapshot::{self, How};
@@ -48,6 +51,9 @@ const CLONE_TLS: u64 = 56;
 pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -> Bool {
     let pc = take_pending_pc();
     if light::is_to_begin() {
+        if number == libc::SYS_clone {
+            begin_thread(thread);
+        }
         return 1;
     }
     let mut regs = registers(thread);
@@ -153,7 +159,7 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
     super::set_gs_base(thread, number, &args);
     if let Some((made, values)) = memory(number, &args, call.result, copy.and_then(Result::ok)) {
         if let Some((start, len)) = mapped(made, &values, call.result) {
-            light::maps(start..start.saturating_add(len));
+            chosen::maps(start..start.saturating_add(len));
         }
         // What is ours there makes way; or the call is made around it.
         let answer = answers::in_the_way(drcontext, thread, made, &values);
@@ -221,11 +227,20 @@ fn create(drcontext: *mut c_void, thread: &mut Thread, regs: Box<RegisterFile>, 
     prepare_thread(thread, stack, position);
     let mut born = regs.gpr;
     (born[RAX], born[RCX], born[R11], born[RSP]) = (0, behind, left_in_r11(&regs), stack);
-    turns::announce_birth(call.result as u32, born);
+    turns::announce_birth(call.result as u32, Born::Behind(born));
     let values = [flags, stack, 0, 0, base];
     let values: Vec<(usize, u64)> = values.into_iter().enumerate().collect();
     substitute(drcontext, thread, regs, libc::SYS_clone, &values);
     1
+}
+
+/// A thread is about to be made that is there where an epoch begins, before the program does.
+fn begin_thread(thread: &mut Thread) {
+    // What confines the process holds for threads that are made behind it.
+    confine();
+    thread.share();
+    flush::become_threaded();
+    placement::make_room_for_child(light::announce_thread());
 }
 
 /// A thread ends, and others go on.

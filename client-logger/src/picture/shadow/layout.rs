@@ -9,6 +9,7 @@ use super::all::Shadows;
 use super::mapping::{Kind, Mapping};
 use super::reserved;
 use super::sizes::{ADDRESS_BITS, COLOUR, GRANULE, LOWEST, STEP_SHIFT, UNIT_SHIFT, UNITS, units};
+use crate::base::chosen;
 use crate::base::fs_base;
 use crate::base::light;
 use crate::base::lock::Mutex;
@@ -94,7 +95,7 @@ impl Layout {
     pub fn now(all: &Shadows, stack_moves: bool, coming: Option<&Claim>) -> Self {
         let mut memory = mapped();
         if light::expands() {
-            memory.iter_mut().filter(|m| !light::is_programs(m.range.start)).for_each(|m| m.accessible = false);
+            memory.iter_mut().filter(|m| !chosen::is_programs(m.range.start)).for_each(|m| m.accessible = false);
         }
         for memory in memory.iter_mut().filter(|m| m.stack) {
             if stack_moves {

@@ -35,7 +35,9 @@ impl Thread {
         if placement::stack_moves() {
             *rsp = stack_move::relocate(*rsp, |address| self.picture.shadow.reaches(address));
         }
-        first_stack::clear_below(*rsp);
+        if !light::begins_at_epoch() {
+            first_stack::clear_below(*rsp);
+        }
     }
 
     /// A block of `back` instructions begins that reaches over the threshold.

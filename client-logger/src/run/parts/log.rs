@@ -23,9 +23,9 @@ pub struct Log {
 }
 
 impl Log {
-    /// None yet.
-    pub fn new(ended: bool) -> Self {
-        let (interval, epoch, paused) = (IntervalNo(0), Epoch(0), None);
+    /// None yet; the first interval has this number.
+    pub fn new(ended: bool, first: u64) -> Self {
+        let (interval, epoch, paused) = (IntervalNo(first), Epoch(0), None);
         Self { writer: None, interval, epoch, instructions_before: 0, noted: 0, end: 0, paused, ended }
     }
 
@@ -34,6 +34,6 @@ impl Log {
         if let Some(writer) = self.writer.take() {
             writer.abandon();
         }
-        *self = Self { end: self.end, ..Self::new(ended) };
+        *self = Self { end: self.end, ..Self::new(ended, 0) };
     }
 }

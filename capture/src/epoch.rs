@@ -1,0 +1,244 @@
+//! Epochs: every now and then, an expansion can begin anew. What there is of each thread stands in the log, at the beginning of a part, and a fork of the process writes the memory to
+//! files beside it ([`crate::snapshot`]), while the program goes on. So what came before can go, and the log has the last stretch only.
+//!
+//! Who has the turn begins an epoch, before it makes a call, when a word has changed that `bugnet record` counts up in a file that all processes have mapped. All other threads wait: each is at
+//! a call, which the log has when it is over, or between two instructions.
+
+use crate::elf::PAGE;
+use crate::hot::Frame;
+use crate::layout::{CLOCK, EPOCH, OUTPUT, STATE, THREAD};
+use crate::log::{self, Record};
+use crate::signals::Context;
+use crate::snapshot;
+use crate::state;
+use crate::streams;
+use crate::sys::{self, MAP_FIXED_NOREPLACE, MAP_SHARED, PROT_READ};
+use crate::text::Text;
+use crate::thread::{self, Thread};
+use crate::threads;
+use crate::turn;
+use core::arch::asm;
+use core::fmt::Write;
+
+/// Where the word lies.
+const AT: u64 = 0x1003_0000_0000;
+const BRK: u64 = 12;
+const ARCH_GET_FS: u64 = 0x1003;
+const ARCH_GET_GS: u64 = 0x1004;
+/// Bytes of an instruction that makes a call.
+const CALL: u64 = 2;
+/// Components of the state that XSAVE is to save: x87, SSE, AVX.
+const COMPONENTS: u32 = 7;
+const SSE: u64 = 2;
+/// Where in it the vector registers are, what is there, and how many bytes come behind the part that all processors have.
+const VECTORS: usize = 160;
+const IN_USE: usize = 512;
+const LEGACY: usize = 512;
+
+/// What a process knows of epochs.
+pub struct Epochs {
+    /// The word when it has last looked; none where nobody asks for epochs.
+    seen: Option<u32>,
+    /// The fork that writes the memory of the last one.
+    fork: Option<u32>,
+    /// Whether forks have not all memory of the program's.
+    is_off: bool,
+}
+
+impl Epochs {
+    pub const fn new() -> Self {
+        Self { seen: None, fork: None, is_off: false }
+    }
+}
+
+/// Where in the program a thread is that waits.
+#[derive(Clone, Copy)]
+pub enum Place {
+    /// At the call that it makes, behind whose instruction this frame of the kernel's is.
+    Call(u64),
+    /// Where this frame of the kernel's is.
+    Between(u64),
+    /// At the call that a site makes which jumps, with this frame ([`crate::hot`]).
+    Jump(u64),
+}
+
+/// The state of x87 and vector registers, as XSAVE writes it.
+#[repr(C, align(64))]
+struct Saved([u8; STATE]);
+
+/// Where a thread is in the program, and what others cannot see of it.
+pub struct Stand {
+    place: Option<Place>,
+    /// Bases of FS and GS.
+    bases: [u64; 2],
+    saved: Saved,
+}
+
+impl Stand {
+    pub const fn new() -> Self {
+        Self { place: None, bases: [0; 2], saved: Saved([0; STATE]) }
+    }
+
+    /// The thread is there, and may wait.
+    pub fn is_at(&mut self, place: Place) {
+        self.place = Some(place);
+        if state::get().epochs.seen.is_some() && turn::is_shared() {
+            self.see();
+        }
+    }
+
+    fn see(&mut self) {
+        self.bases = [ARCH_GET_FS, ARCH_GET_GS].map(|which| {
+            let mut base = 0u64;
+            // SAFETY: room for an address.
+            unsafe { sys::call3(sys::ARCH_PRCTL, which, &raw mut base as u64, 0) };
+            base
+        });
+        if matches!(self.place, Some(Place::Jump(_))) {
+            self.saved.0[LEGACY..].fill(0);
+            // SAFETY: room for the components, aligned, whose header is zero.
+            unsafe {
+                asm!("xsave [{}]", in(reg) self.saved.0.as_mut_ptr(), in("eax") COMPONENTS, in("edx") 0, options(nostack))
+            };
+        }
+    }
+
+    /// The registers in the order of a signal's, and the state of the others.
+    fn registers(&self) -> Option<([u64; 18], Saved)> {
+        let mut saved = Saved([0; STATE]);
+        match self.place? {
+            Place::Jump(frame) => {
+                // SAFETY: the thread waits in the call, and the frame is on its stack.
+                let frame = unsafe { &*(frame as *const Frame) };
+                saved.0.copy_from_slice(&self.saved.0);
+                for (at, word) in frame.vectors().iter().flatten().enumerate() {
+                    saved.0[VECTORS + 8 * at..][..8].copy_from_slice(&word.to_le_bytes());
+                }
+                let in_use = u64::from_le_bytes(core::array::from_fn(|i| saved.0[IN_USE + i])) | SSE;
+                saved.0[IN_USE..][..8].copy_from_slice(&in_use.to_le_bytes());
+                Some((frame.registers(), saved))
+            }
+            Place::Call(frame) | Place::Between(frame) => {
+                let context = Context::at(frame);
+                let (at, bytes) = context.vectors();
+                // SAFETY: room for so many bytes.
+                unsafe { sys::copy(saved.0.as_mut_ptr(), at, STATE.min(bytes as usize)) };
+                let mut registers: [u64; 18] = core::array::from_fn(|n| context.register(n));
+                if matches!(self.place, Some(Place::Call(_))) {
+                    registers[16] -= CALL;
+                }
+                Some((registers, saved))
+            }
+        }
+    }
+}
+
+fn word() -> u32 {
+    // SAFETY: `begin` has found it mapped.
+    unsafe { (AT as *const u32).read_volatile() }
+}
+
+/// The program begins: whether somebody asks for epochs. Then a part of the log has nothing but how it begins, and stays.
+pub fn begin() {
+    let mut path = Text::<1200>::new();
+    path.push(state::text(&state::get().folder));
+    let _ = write!(path, "/light/{CLOCK}");
+    // SAFETY: a path that ends with a zero byte; replaces nothing; this program's own descriptor.
+    let mapped = unsafe {
+        let file = sys::call3(sys::OPEN, path.address(), sys::O_CLOEXEC, 0);
+        if file < 0 {
+            return;
+        }
+        let args = [AT, PAGE, PROT_READ, MAP_SHARED | MAP_FIXED_NOREPLACE, file as u64, 0];
+        let mapped = sys::call(sys::MMAP, args);
+        sys::call3(sys::CLOSE, file as u64, 0, 0);
+        mapped
+    };
+    if mapped == AT as i64 {
+        state::get().epochs.seen = Some(word());
+        log::begin_part();
+    }
+}
+
+/// In a forked child: what writes memory is its parent's.
+pub fn forked() {
+    let epochs = &mut state::get().epochs;
+    epochs.fork = None;
+    epochs.seen = epochs.seen.map(|_| word());
+}
+
+/// Forks have not all memory of the program's from here on (`MADV_DONTFORK`, `MADV_WIPEONFORK`): no epoch begins any more.
+pub fn turn_off() {
+    state::get().epochs.is_off = true;
+}
+
+/// Begins an epoch, if it is time, and can be: the calling thread has the turn, and is at a call.
+pub fn begin_if_due() {
+    if state::get().epochs.seen.is_some_and(|seen| seen != word()) {
+        begin_one();
+    }
+}
+
+#[cold]
+fn begin_one() {
+    let state = state::get();
+    state.epochs.seen = Some(word());
+    // Processes that share memory would have to begin one together.
+    let can_be = state.on && !state.full && state.ends.is_none() && state.lent == 0 && !state.epochs.is_off;
+    if !can_be || turn::is_with_others() || turn::is_lost() || is_writing() {
+        return;
+    }
+    let me = thread::get();
+    me.stand.see();
+    state.output = OUTPUT;
+    let Some(part) = log::begin_part() else { return };
+    if note(me) {
+        state.epochs.fork = snapshot::take(part);
+    }
+}
+
+/// Whether the fork still writes that was made last.
+fn is_writing() -> bool {
+    let Some(fork) = state::get().epochs.fork else { return false };
+    let is_over = snapshot::is_over(fork);
+    if is_over {
+        state::get().epochs.fork = None;
+    }
+    !is_over
+}
+
+/// The process executes another program: nobody writes its memory any more.
+pub fn end() {
+    let state = state::get();
+    if state.lent == 0
+        && let Some(fork) = state.epochs.fork.take()
+    {
+        snapshot::stop(fork);
+    }
+}
+
+/// Tells the log what there is of each thread; whether there was room.
+fn note(me: &Thread) -> bool {
+    let mut text = Text::<4096>::new();
+    streams::encode(&mut text);
+    let text = text.bytes();
+    // SAFETY: asks for the break.
+    let heap = unsafe { sys::call3(BRK, 0, 0, 0) } as u64;
+    let Some(mut record) = Record::begin(EPOCH, 0, 24 + text.len()) else { return false };
+    record.word(heap);
+    record.word(turn::number().into());
+    record.word(text.len() as u64);
+    record.bytes(text);
+    record.end();
+    threads::living().all(|index| note_thread(if index == me.index { me } else { thread::of(index) }))
+}
+
+fn note_thread(thread: &Thread) -> bool {
+    let Some((registers, saved)) = thread.stand.registers() else { return false };
+    let Some(mut record) = Record::begin(THREAD, 0, (3 + 18) * 8 + STATE) else { return false };
+    record.word(thread.tid.into());
+    thread.stand.bases.into_iter().chain(registers).for_each(|word| record.word(word));
+    record.bytes(&saved.0);
+    record.end();
+    true
+}

@@ -1,0 +1,500 @@
+//! The memory of the process where an epoch begins: a fork of it writes what is no file's, and not zero, page by page, to a file that the snapshots of the program have together. What has not changed since the
+//! last one is there already. Beside it, each has a list of its regions and pages, which has its name when it is whole ([`crate::layout::MEMORY_MAGIC`]). Pages that no list has any more are written over.
+//!
+//! The fork shares the program's descriptors until it has none, so that no file stays open for its sake, and nobody waits for it: it sends no signal when it ends.
+
+use crate::cpuid;
+use crate::elf::PAGE;
+use crate::files::Key;
+use crate::hot;
+use crate::layout::{
+    MEMORY_HEADER, MEMORY_MAGIC, OF_FILE, PAGES, REGION_WORDS, SHARED_REGION, SNAPSHOT, STACK_REGION, UNFINISHED, ZEROS,
+};
+use crate::log;
+use crate::reach::LINE;
+use crate::signals;
+use crate::state;
+use crate::sys::{self, MAP_ANONYMOUS, MAP_FIXED_NOREPLACE, MAP_PRIVATE, MAP_SHARED, PROT_READ, PROT_WRITE};
+use crate::text::Text;
+use core::fmt::Write;
+use core::slice;
+
+const CLONE: u64 = 56;
+/// `clone`: descriptors are shared.
+const CLONE_FILES: u64 = 0x400;
+const WAIT4: u64 = 61;
+/// `wait4`: of children that send no signal; and does not wait.
+const WCLONE: u64 = 0x8000_0000;
+const WNOHANG: u64 = 1;
+const KILL: u64 = 62;
+const CLOSE_RANGE: u64 = 436;
+/// `close_range`: the others keep what is closed here.
+const UNSHARE: u64 = 2;
+const SETPRIORITY: u64 = 141;
+/// How much less often than others the fork runs.
+const NICE: u64 = 10;
+const GETDENTS64: u64 = 217;
+const O_DIRECTORY: u64 = 0o200_000;
+const MAP_NORESERVE: u64 = 0x4000;
+
+/// Our own memory, of which no snapshot has anything.
+const OWN: core::ops::Range<u64> = 0x1000_0000_0000..0x1500_0000_0000;
+/// Where the fork has its tables: the text of mappings, regions, pages, which pages of the file are in use, what the kernel says of pages, the list before, the file.
+const ROOM: u64 = 0x1400_0000_0000;
+const ROOMS: u64 = 0x10_0000_0000;
+/// Bytes of a table.
+const MOST: u64 = 0x1_0000_0000;
+/// Bytes of an entry of a list of pages.
+const ENTRY: u64 = 16;
+
+/// What the kernel says of a page (`/proc/PID/pagemap`): it is in memory, it is swapped out, it is a file's, or shared.
+const PRESENT: u64 = 1 << 63;
+const SWAPPED: u64 = 1 << 62;
+const OF_OTHERS: u64 = 1 << 61;
+
+/// Makes a fork that writes the memory of the epoch which begins with this part; none where that is not possible.
+pub fn take(part: u32) -> Option<u32> {
+    let before = signals::block(u64::MAX);
+    // SAFETY: a process with memory of its own, which goes on here.
+    let fork = unsafe { sys::call3(CLONE, CLONE_FILES, 0, 0) };
+    if fork == 0 {
+        // What faults is read in pieces, or is not there.
+        signals::block(signals::served(u64::MAX));
+        let is_whole = write(part).is_some();
+        loop {
+            // SAFETY: ends the fork.
+            unsafe { sys::call3(sys::EXIT_GROUP, u64::from(!is_whole), 0, 0) };
+        }
+    }
+    signals::block(before);
+    u32::try_from(fork).ok()
+}
+
+/// Whether a fork has ended.
+pub fn is_over(fork: u32) -> bool {
+    // SAFETY: a child of this process's that nobody else knows.
+    unsafe { sys::call(WAIT4, [fork.into(), 0, WCLONE | WNOHANG, 0, 0, 0]) != 0 }
+}
+
+/// Ends a fork.
+pub fn stop(fork: u32) {
+    if !is_over(fork) {
+        // SAFETY: as above.
+        unsafe {
+            sys::call3(KILL, fork.into(), 9, 0);
+            sys::call(WAIT4, [fork.into(), 0, WCLONE, 0, 0, 0]);
+        }
+    }
+}
+
+/// A table of the fork's.
+struct Table {
+    at: u64,
+    used: u64,
+}
+
+impl Table {
+    /// The one with this number.
+    fn new(number: u64) -> Option<Self> {
+        let at = ROOM + number * ROOMS;
+        let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+        // SAFETY: replaces nothing.
+        let made = unsafe { sys::call(sys::MMAP, [at, MOST, PROT_READ | PROT_WRITE, flags, u64::MAX, 0]) };
+        (made == at as i64).then_some(Self { at, used: 0 })
+    }
+
+    fn bytes(&self) -> &'static [u8] {
+        // SAFETY: written, and never freed.
+        unsafe { slice::from_raw_parts(self.at as *const u8, self.used as usize) }
+    }
+
+    fn words(&self) -> &'static mut [u64] {
+        // SAFETY: as above; one reference at a time is used.
+        unsafe { slice::from_raw_parts_mut(self.at as *mut u64, (self.used / 8) as usize) }
+    }
+
+    fn push(&mut self, word: u64) -> Option<()> {
+        let room = self.used + 8 <= MOST;
+        if room {
+            // SAFETY: in the table.
+            unsafe { ((self.at + self.used) as *mut u64).write(word) };
+            self.used += 8;
+        }
+        room.then_some(())
+    }
+
+    fn push_text(&mut self, text: &[u8]) -> Option<()> {
+        let (words, rest) = text.as_chunks::<8>();
+        for word in words {
+            self.push(u64::from_le_bytes(*word))?;
+        }
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        if rest.is_empty() { Some(()) } else { self.push(u64::from_le_bytes(last)) }
+    }
+
+    /// Fills it with what a file has from an offset on, up to so many bytes.
+    fn read(&mut self, file: u64, from: u64, bytes: u64) -> Option<()> {
+        self.used = 0;
+        while self.used < bytes.min(MOST) {
+            let (at, left) = (self.at + self.used, bytes.min(MOST) - self.used);
+            // SAFETY: room for so many bytes.
+            let read = unsafe { sys::call(sys::PREAD, [file, at, left, from + self.used, 0, 0]) };
+            match read {
+                ..0 => return None,
+                0 => break,
+                read => self.used += read as u64,
+            }
+        }
+        Some(())
+    }
+}
+
+fn open(path: &Text<1200>, flags: u64) -> Option<u64> {
+    // SAFETY: a path that ends with a zero byte.
+    u64::try_from(unsafe { sys::call3(sys::OPEN, path.address(), flags | sys::O_CLOEXEC, 0o600) }).ok()
+}
+
+fn close(file: u64) {
+    // SAFETY: the fork's own descriptor.
+    unsafe { sys::call3(sys::CLOSE, file, 0, 0) };
+}
+
+fn open_own(name: &str) -> Option<u64> {
+    let mut path = Text::new();
+    path.push(name.as_bytes());
+    open(&path, 0)
+}
+
+/// The size of a file, in bytes.
+fn size(file: u64) -> Option<u64> {
+    let mut stat = [0u64; 18];
+    // SAFETY: room for the structure.
+    let found = unsafe { sys::call3(sys::FSTAT, file, stat.as_mut_ptr() as u64, 0) };
+    (found == 0).then_some(stat[6])
+}
+
+/// Writes all of a text to a file at an offset.
+fn put(file: u64, text: &[u8], at: u64) -> Option<()> {
+    let mut done = 0;
+    while done < text.len() {
+        let rest = &text[done..];
+        let args = [file, rest.as_ptr() as u64, rest.len() as u64, at + done as u64, 0, 0];
+        // SAFETY: the text is readable.
+        match unsafe { sys::call(sys::PWRITE, args) } {
+            ..=0 => return None,
+            written => done += written as usize,
+        }
+    }
+    Some(())
+}
+
+/// The list of the epoch that begins with this part.
+fn list(part: u32) -> Text<1200> {
+    log::path(format_args!(".{part}{SNAPSHOT}"))
+}
+
+/// The file with pages, and what is known of it.
+struct Store {
+    file: u64,
+    /// Which pages are in use, a bit each; from where on one is looked for that is not.
+    used: Table,
+    next: u64,
+    /// The list before, by addresses, where in it the snapshot is, and the pages that it leads to.
+    before: &'static [u64],
+    at: usize,
+    pages: &'static [u8],
+}
+
+impl Store {
+    fn open(part: u32) -> Option<Self> {
+        let file = open(&log::path(format_args!("{PAGES}")), sys::O_RDWR | sys::O_CREAT)?;
+        let bytes = size(file)?;
+        let (mut used, mut before, mut last) = (Table::new(3)?, Table::new(5)?, None);
+        // As many words as the file has pages, and no more than there is room for.
+        used.used = (bytes / PAGE).div_ceil(64) * 8;
+        for other in lists()?.words() {
+            let other = *other as u32;
+            // One that is removed meanwhile is needed no more.
+            if other < part && before.read_list(other).is_some() {
+                before.words().chunks_exact(2).for_each(|entry| {
+                    if let Some(word) = used.words().get_mut((entry[1] / 64) as usize) {
+                        *word |= 1 << (entry[1] % 64);
+                    }
+                });
+                last = last.max(Some(other));
+            }
+        }
+        before.used = 0;
+        if let Some(last) = last {
+            before.read_list(last)?;
+        }
+        let mut pages: &[u8] = &[];
+        if bytes >= PAGE {
+            let at = ROOM + 6 * ROOMS;
+            let args = [at, bytes, PROT_READ, MAP_SHARED | MAP_FIXED_NOREPLACE, file, 0];
+            // SAFETY: replaces nothing.
+            if unsafe { sys::call(sys::MMAP, args) } != at as i64 {
+                return None;
+            }
+            // SAFETY: the file's pages, of which nobody writes those that are read here.
+            pages = unsafe { slice::from_raw_parts(at as *const u8, bytes as usize) };
+        }
+        Some(Self { file, used, next: 0, before: before.words(), at: 0, pages })
+    }
+
+    /// The page in the file that has this, which is there or written; `address`: pages come by their addresses.
+    fn number(&mut self, address: u64, page: &[u8; PAGE as usize]) -> Option<u64> {
+        while self.before.get(self.at).is_some_and(|known| *known < address) {
+            self.at += 2;
+        }
+        if let Some([known, number]) = self.before.get(self.at..self.at + 2)
+            && *known == address
+            && let Some(there) = self.pages.get((number * PAGE) as usize..((number + 1) * PAGE) as usize)
+            && is_same(there, page)
+        {
+            return Some(*number);
+        }
+        let words = self.used.words();
+        let full = words[(self.next / 64).min(words.len() as u64) as usize..].iter().take_while(|w| **w == u64::MAX);
+        self.next = if full.clone().next().is_some() { (self.next / 64 + full.count() as u64) * 64 } else { self.next };
+        while words.get((self.next / 64) as usize).is_some_and(|word| word & 1 << (self.next % 64) != 0) {
+            self.next += 1;
+        }
+        put(self.file, page, self.next * PAGE)?;
+        self.next += 1;
+        Some(self.next - 1)
+    }
+}
+
+impl Table {
+    /// The pages of a list.
+    fn read_list(&mut self, part: u32) -> Option<()> {
+        let file = open(&list(part), 0)?;
+        let read = self.read(file, 0, MEMORY_HEADER as u64).and_then(|()| {
+            let [magic, regions, pages] = *self.words() else { return None };
+            (magic == MEMORY_MAGIC).then_some(())?;
+            self.read(file, MEMORY_HEADER as u64 + regions, pages * ENTRY)
+        });
+        close(file);
+        read
+    }
+}
+
+/// The parts with which the program's epochs begin of which there are lists.
+fn lists() -> Option<Table> {
+    let state = state::get();
+    let (mut found, mut folder) = (Table::new(7)?, Text::<1200>::new());
+    let mut start = Text::<64>::new();
+    let _ = write!(start, "p{}.{}.", state.pid, state.program);
+    folder.push(state::text(&state.folder));
+    folder.push(b"/light");
+    let folder = open(&folder, O_DIRECTORY)?;
+    let mut room = [0u64; 1024];
+    loop {
+        // SAFETY: room for so many bytes.
+        let got = unsafe { sys::call3(GETDENTS64, folder, room.as_mut_ptr() as u64, size_of_val(&room) as u64) };
+        let got = usize::try_from(got).ok()?;
+        if got == 0 {
+            close(folder);
+            return Some(found);
+        }
+        // SAFETY: the kernel has written so many bytes.
+        let mut entries = unsafe { slice::from_raw_parts(room.as_ptr().cast::<u8>(), got) };
+        // Inode, offset, length, kind, name.
+        while let [_, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, low, high, _, name @ ..] = entries {
+            let name = name.split(|b| *b == 0).next().unwrap_or_default();
+            let number = name.strip_prefix(start.bytes()).and_then(|rest| rest.strip_suffix(SNAPSHOT.as_bytes()));
+            if let Some(number) = number
+                && number.iter().all(u8::is_ascii_digit)
+            {
+                found.push(number.iter().fold(0, |n: u64, b| n.wrapping_mul(10) + u64::from(b - b'0')))?;
+            }
+            entries = entries.get(usize::from(u16::from_le_bytes([*low, *high]))..)?;
+        }
+    }
+}
+
+fn words(page: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    page.chunks_exact(8).map(|word| u64::from_ne_bytes(core::array::from_fn(|i| word[i])))
+}
+
+/// Whether two pages are the same: all words are looked at, which is the faster way.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    words(one).zip(words(other)).fold(0, |all, (a, b)| all | a ^ b) == 0
+}
+
+/// A region of the process's memory.
+struct Region<'a> {
+    start: u64,
+    end: u64,
+    permissions: [u8; 4],
+    offset: u64,
+    inode: u64,
+    path: &'a [u8],
+}
+
+impl<'a> Region<'a> {
+    /// Reads a line of `/proc/PID/maps`.
+    fn parse(line: &'a [u8]) -> Option<Self> {
+        let mut fields = line.splitn(6, |b| *b == b' ');
+        let mut next = || fields.next();
+        let mut range = next()?.splitn(2, |b| *b == b'-');
+        let (start, end) = (hex(range.next()?), hex(range.next()?));
+        let permissions = next()?.try_into().ok()?;
+        let (offset, _, inode) = (hex(next()?), next()?, next()?);
+        let inode = inode.iter().fold(0, |n: u64, b| n.wrapping_mul(10) + u64::from(b.wrapping_sub(b'0')));
+        let path = next().unwrap_or_default();
+        let begin = path.iter().position(|b| *b != b' ').unwrap_or(path.len());
+        Some(Self { start, end, permissions, offset, inode, path: &path[begin..] })
+    }
+
+    /// Whether it is the program's.
+    fn is_programs(&self) -> bool {
+        !OWN.contains(&self.start) && !self.path.starts_with(b"[v") && !hot::is_stub(self.start)
+    }
+
+    fn protection(&self) -> u64 {
+        (0..).zip(b"rwx").filter(|(i, letter)| self.permissions[*i] == **letter).map(|(i, _)| 1 << i).sum()
+    }
+
+    fn is_shared(&self) -> bool {
+        self.permissions[3] == b's'
+    }
+
+    /// The file that it has, if the log has that, and nobody writes to it.
+    fn file(&self) -> Option<Key> {
+        let is_read = !self.is_shared() || self.protection() & PROT_WRITE == 0;
+        (is_read && self.path.first() == Some(&b'/')).then_some(())?;
+        state::get().known_files.of(self.path, self.inode)
+    }
+}
+
+fn hex(digits: &[u8]) -> u64 {
+    let value =
+        |digit: &u8| u64::from(if digit.is_ascii_digit() { digit - b'0' } else { (digit | 32).wrapping_sub(87) });
+    digits.iter().fold(0, |n, digit| n << 4 | value(digit) & 15)
+}
+
+/// What becomes a snapshot.
+struct Snapshot {
+    store: Store,
+    regions: Table,
+    pages: Table,
+    /// What the kernel says of pages: of a few, from one on.
+    kinds: Table,
+    pagemap: u64,
+}
+
+/// Writes it: whether it is whole.
+fn write(part: u32) -> Option<()> {
+    // SAFETY: descriptors of the fork's own, from here on; numbers.
+    unsafe {
+        if sys::call3(CLOSE_RANGE, 0, u64::from(u32::MAX), UNSHARE) < 0 {
+            return None;
+        }
+        sys::call3(SETPRIORITY, 0, 0, NICE);
+    }
+    let new = log::path(format_args!(".{part}{SNAPSHOT}{UNFINISHED}"));
+    let file = open(&new, sys::O_RDWR | sys::O_CREAT | sys::O_EXCL)?;
+    let written = write_to(file, part);
+    // SAFETY: paths that end with zero bytes.
+    unsafe {
+        if written.is_none() {
+            sys::call3(sys::UNLINK, new.address(), 0, 0);
+            return None;
+        }
+        (sys::call3(sys::RENAME, new.address(), list(part).address(), 0) == 0).then_some(())
+    }
+}
+
+fn write_to(list: u64, part: u32) -> Option<()> {
+    // SAFETY: no arguments.
+    let own = unsafe { sys::call3(sys::GETPID, 0, 0, 0) } as u64;
+    put(list, &own.to_le_bytes(), 0)?;
+    let mut maps = Table::new(0)?;
+    let file = open_own("/proc/self/maps")?;
+    maps.read(file, 0, MOST)?;
+    close(file);
+    let pagemap = open_own("/proc/self/pagemap")?;
+    let (regions, pages, kinds) = (Table::new(1)?, Table::new(2)?, Table::new(4)?);
+    let mut snapshot = Snapshot { store: Store::open(part)?, regions, pages, kinds, pagemap };
+    for line in maps.bytes().split(|b| *b == b'\n') {
+        if let Some(region) = Region::parse(line).filter(Region::is_programs) {
+            snapshot.add(&region)?;
+        }
+    }
+    snapshot.finish(list)
+}
+
+impl Snapshot {
+    fn add(&mut self, region: &Region<'_>) -> Option<()> {
+        let file = region.file();
+        let is_stack = region.path == b"[stack]";
+        let kind = if region.is_shared() && file.is_none() { SHARED_REGION } else { 0 };
+        let kind = kind | if is_stack { STACK_REGION } else { 0 };
+        let (source, Key(key)) = file.map_or((ZEROS, Key([0; 4])), |key| (OF_FILE, key));
+        let path = if file.is_some() { region.path } else { b"" };
+        let fields = [region.start, region.end, region.protection() | kind, source, region.offset];
+        for word in fields.into_iter().chain(key).chain([path.len() as u64]) {
+            self.regions.push(word)?;
+        }
+        self.regions.push_text(path)?;
+        if region.protection() & PROT_READ == 0 {
+            // SAFETY: the fork's own memory, or its own view of it.
+            unsafe { sys::call3(sys::MPROTECT, region.start, region.end - region.start, PROT_READ) };
+        }
+        // Nothing says of such pages whether the process has changed them.
+        let is_whole = file.is_none() && (region.is_shared() || !region.path.is_empty() && region.path[0] == b'/');
+        let mut at = region.start;
+        while at < region.end {
+            const PAGES_AT_ONCE: u64 = 1 << 16;
+            let count = ((region.end - at) / PAGE).min(PAGES_AT_ONCE);
+            self.kinds.read(self.pagemap, at / PAGE * 8, count * 8)?;
+            for kind in self.kinds.words().iter() {
+                let is_own = kind & (PRESENT | SWAPPED) != 0 && kind & OF_OTHERS == 0;
+                if is_whole || is_own {
+                    self.add_page(at, file.is_some(), region.protection() & sys::PROT_EXEC != 0)?;
+                }
+                at += PAGE;
+            }
+            if (self.kinds.used / 8) < count {
+                return None;
+            }
+        }
+        Some(())
+    }
+
+    /// `is_file`: zeros say that it is not as in the file.
+    fn add_page(&mut self, at: u64, is_file: bool, is_code: bool) -> Option<()> {
+        let mut page = [0; PAGE as usize];
+        // SAFETY: room for a page. Behind a file's end there is none.
+        let there = unsafe { sys::copy(page.as_mut_ptr(), at, page.len()) };
+        if there < page.len() {
+            return Some(());
+        }
+        if is_code {
+            for (line, bytes) in (at..).step_by(LINE).zip(page.as_chunks_mut::<LINE>().0) {
+                hot::original(line, bytes);
+                cpuid::original(line, bytes);
+            }
+        }
+        if !is_file && words(&page).fold(0, |all, word| all | word) == 0 {
+            return Some(());
+        }
+        let number = self.store.number(at, &page)?;
+        self.pages.push(at)?;
+        self.pages.push(number)
+    }
+
+    fn finish(self, list: u64) -> Option<()> {
+        let (regions, pages) = (self.regions.bytes(), self.pages.bytes());
+        let header = [MEMORY_MAGIC, regions.len() as u64, pages.len() as u64 / ENTRY];
+        put(list, regions, MEMORY_HEADER as u64)?;
+        put(list, pages, (MEMORY_HEADER + regions.len()) as u64)?;
+        // SAFETY: numbers as bytes.
+        put(list, unsafe { slice::from_raw_parts(header.as_ptr().cast::<u8>(), MEMORY_HEADER) }, 0)
+    }
+}
+
+const _: () = assert!(REGION_WORDS == 10);

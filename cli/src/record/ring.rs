@@ -1,0 +1,109 @@
+//! The files of light logs while the program runs: parts that are full are compressed; and where not all is kept, an epoch begins every few seconds, and what
+//! came before those that are kept goes.
+//!
+//! Nothing depends on it: what is not compressed is read as it is, and without this, no epoch begins, and all is kept.
+
+use super::kept::Kept;
+use bugnet_format::light::layout::CLOCK;
+use bugnet_format::light::{LIGHT_FOLDER, Ring, compress_full};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How often somebody looks for what there is to do.
+const PERIOD: Duration = Duration::from_millis(500);
+/// How long an epoch's memory may take to be written when the program is over.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Epochs, and how many of them are kept.
+struct Epochs {
+    kept: Kept,
+    every: Duration,
+    clock: File,
+    ring: Ring,
+    began: Instant,
+    count: u32,
+}
+
+impl Epochs {
+    fn pass(&mut self, log: &Path) {
+        if self.began.elapsed() < self.every {
+            return;
+        }
+        self.began = Instant::now();
+        self.count = self.count.wrapping_add(1);
+        // On a full disk, everything stays as it is.
+        let _ = self.clock.write_all_at(&self.count.to_le_bytes(), 0);
+        self.drop_old(log);
+    }
+
+    fn drop_old(&mut self, log: &Path) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let begins = |time: Duration| now.saturating_sub(time).as_nanos() as u64;
+        let _ = match self.kept {
+            Kept::Last(count) => self.ring.drop_old(log, count as usize, begins(self.every * count as u32)),
+            Kept::For(time) => self.ring.drop_old(log, 1, begins(time)),
+        };
+    }
+}
+
+/// A thread that sees to that; when this is dropped, it finishes what it has begun.
+pub struct Keeping {
+    over: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeping {
+    /// Begins, before the program does. The signals blocked now are blocked in the thread.
+    ///
+    /// # Errors
+    /// The clock of epochs cannot be made.
+    pub fn start(log: &Path, kept: Kept) -> std::io::Result<Self> {
+        let epochs = |every: Duration| {
+            let clock = File::create_new(log.join(LIGHT_FOLDER).join(CLOCK))?;
+            // Programs map a page of it.
+            clock.set_len(4096)?;
+            Ok::<_, std::io::Error>(Epochs {
+                kept,
+                every,
+                clock,
+                ring: Ring::default(),
+                began: Instant::now(),
+                count: 0,
+            })
+        };
+        let mut epochs = kept.epoch().map(epochs).transpose()?;
+        let (over, is_over) = mpsc::channel::<()>();
+        let log: PathBuf = log.to_owned();
+        let work = move || {
+            while is_over.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+                // On a full disk, parts stay as they are.
+                let _ = compress_full(&log);
+                if let Some(epochs) = &mut epochs {
+                    epochs.pass(&log);
+                }
+            }
+            if let Some(epochs) = &mut epochs {
+                let begun = Instant::now();
+                while epochs.ring.is_written(&log) && begun.elapsed() < PATIENCE {
+                    thread::sleep(PERIOD / 10);
+                }
+                epochs.drop_old(&log);
+            }
+            let _ = compress_full(&log);
+        };
+        Ok(Self { over: Some(over), thread: thread::Builder::new().spawn(work).ok() })
+    }
+}
+
+impl Drop for Keeping {
+    fn drop(&mut self) {
+        drop(self.over.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! `record --light --keep`: of what ran for some seconds, the log has the end, from an epoch on, and replays as what ran.
+
+use anyhow::{Result, ensure};
+use bugnet_format::light::Parts;
+use bugnet_format::types::ProcessId;
+use bugnet_tests::bugnet::{Job, Workshop, binary, must_pass, printed, run, same_bytes, source_tree, take_messages};
+use bugnet_tests::programs::compile;
+use libtest_mimic::{Failed, Trial};
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// What is recorded, and what it prints ends with this line.
+type Case = (&'static str, &'static [&'static str], &'static str);
+
+/// Programs of the system's, with forks.
+const SCRIPTS: [Case; 3] = [
+    // One of which forks come and go.
+    (
+        "forks",
+        &["/bin/bash", "-c", "for i in {1..40}; do (echo $i $((i * 7))); /bin/sleep 0.1; done; echo over"],
+        "over",
+    ),
+    // One that waits for a fork, which goes on for long, and executes others.
+    ("waits", &["/bin/bash", "-c", "(for i in {1..40}; do echo $i; /bin/sleep 0.1; done; echo over) & wait"], "over"),
+    (
+        "python",
+        &[
+            "/usr/bin/python3",
+            "-c",
+            "import time, hashlib, threading\n\
+             known = {}\n\
+             def work(name):\n\
+             \x20   end = time.time() + 4\n\
+             \x20   while time.time() < end:\n\
+             \x20       known[name] = hashlib.sha256(repr(known).encode()).hexdigest(); print(name, known[name], flush=True)\n\
+             \x20       time.sleep(0.01)\n\
+             threads = [threading.Thread(target=work, args=(n,)) for n in 'abc']\n\
+             [t.start() for t in threads]; [t.join() for t in threads]; print('over')",
+        ],
+        "over",
+    ),
+];
+
+fn recorded(workshop: &Workshop, command: &[&str], log: &Path) -> Result<Output> {
+    let job = Job::new(&workshop.folder("recorded")?, command.iter().copied());
+    run(&mut job.recorded(log, &["--light", "--keep", "1s"])?)
+}
+
+/// What was kept begins at an epoch, and is what the end of the run was: each process that printed has printed the end of that, and nothing else.
+fn verify(log: &Path, output: &Output, last: &str) -> Result<Vec<ProcessId>> {
+    let late: Vec<ProcessId> = Parts::all(log)?
+        .into_iter()
+        .filter_map(|parts| parts.beginning(log).transpose().map(|begun| begun.map(|_| parts.header.process)))
+        .collect::<Result<_, _>>()?;
+    ensure!(!late.is_empty(), "no log begins at an epoch: {:?}", fs::read_dir(log.join("light"))?.collect::<Vec<_>>());
+    let said = printed(&must_pass(&["expand"], log)?);
+    ensure!(!said.contains("does not fit"), "{said}");
+    must_pass(&["check"], log)?;
+    must_pass(&["replay"], log)?;
+    let whole = String::from_utf8(output.stdout.clone())?;
+    ensure!(whole.trim_end().ends_with(last), "{whole}");
+    for process in &late {
+        let of = process.to_string();
+        must_pass(&["replay", "--merged", "-p", &of], log)?;
+    }
+    Ok(late)
+}
+
+/// The end of what was printed, as a log has it.
+fn kept_output(log: &Path) -> Result<Vec<u8>> {
+    Ok(must_pass(&["replay", "--output"], log)?.stdout)
+}
+
+fn own(name: &str, dies: bool) -> Result<()> {
+    const SIGSEGV: i32 = 11;
+    let workshop = Workshop::new(&format!("light-ring-{name}"))?;
+    let program = workshop.path.join("epochs");
+    let source = source_tree().join("tests/programs/light/epochs.c");
+    compile(&["gcc", "-O1", "-g", "-pthread"], &fs::read_to_string(source)?, &program)?;
+    let program = program.to_string_lossy().into_owned();
+    let command = [program.as_str(), "4", "x"];
+    let log = workshop.path.join("log");
+    let mut output = recorded(&workshop, &command[..if dies { 3 } else { 2 }], &log)?;
+    let messages = take_messages(&mut output);
+    let ended = if dies { output.status.signal() == Some(SIGSEGV) } else { output.status.success() };
+    ensure!(ended, "{messages}{}", printed(&output));
+    verify(&log, &output, "1")?;
+    let kept = kept_output(&log)?;
+    ensure!(output.stdout.ends_with(&kept) && kept.len() > 20, "{}", String::from_utf8_lossy(&kept));
+    ensure!(kept.len() < output.stdout.len(), "all of it was kept");
+    if dies {
+        let why = printed(&must_pass(&["why"], &log)?);
+        ensure!(why.contains("SIGSEGV") && why.contains("nowhere = 0x0"), "{why}");
+    }
+    workshop.done()
+}
+
+/// A log that begins at an epoch is sent as it is, and made where it is looked at.
+fn script((name, command, last): Case) -> Result<()> {
+    let workshop = Workshop::new(&format!("light-ring-{name}"))?;
+    let log = workshop.path.join("log");
+    let mut output = recorded(&workshop, command, &log)?;
+    let messages = take_messages(&mut output);
+    ensure!(output.status.success() && messages.is_empty(), "{messages}{}", printed(&output));
+    let packed = workshop.path.join("packed");
+    let mut pack = Command::new(binary()?);
+    let done = run(pack.arg("pack").arg("-o").arg(&packed).arg(&log))?;
+    ensure!(done.status.success(), "{}", printed(&done));
+    verify(&log, &output, last)?;
+    must_pass(&["replay"], &packed)?;
+    let kept = kept_output(&log)?;
+    same_bytes("what is made of a packed log", &kept, &must_pass(&["replay", "--output"], &packed)?.stdout)?;
+    let lines = String::from_utf8(kept)?;
+    ensure!(lines.lines().any(|line| line == last), "{lines}");
+    workshop.done()
+}
+
+pub fn trials() -> Result<Vec<Trial>> {
+    let mut trials = Vec::new();
+    for (name, dies) in [("ring-threads", false), ("ring-crash", true)] {
+        let body = move || own(name, dies).map_err(|e| Failed::from(format!("{e:?}")));
+        trials.push(Trial::test(name, body));
+    }
+    for case in SCRIPTS {
+        let body = move || script(case).map_err(|e| Failed::from(format!("{e:?}")));
+        trials.push(Trial::test(format!("ring-{}", case.0), body));
+    }
+    Ok(trials)
+}
