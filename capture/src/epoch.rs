@@ -6,7 +6,7 @@
 
 use crate::elf::PAGE;
 use crate::hot::Frame;
-use crate::layout::{CLOCK, EPOCH, OUTPUT, STATE, THREAD};
+use crate::layout::{CLOCK, EPOCH, NEW, OUTPUT, STATE, THREAD};
 use crate::log::{self, Record};
 use crate::signals::Context;
 use crate::snapshot;
@@ -58,6 +58,8 @@ pub enum Place {
     Call(u64),
     /// Where this frame of the kernel's is.
     Between(u64),
+    /// The same, and has not begun.
+    Beginning(u64),
     /// At the call that a site makes which jumps, with this frame ([`crate::hot`]).
     Jump(u64),
 }
@@ -118,7 +120,7 @@ impl Stand {
                 saved.0[IN_USE..][..8].copy_from_slice(&in_use.to_le_bytes());
                 Some((frame.registers(), saved))
             }
-            Place::Call(frame) | Place::Between(frame) => {
+            Place::Call(frame) | Place::Between(frame) | Place::Beginning(frame) => {
                 let context = Context::at(frame);
                 let (at, bytes) = context.vectors();
                 // SAFETY: room for so many bytes.
@@ -192,7 +194,7 @@ fn begin_one() {
     me.stand.see();
     state.output = OUTPUT;
     let Some(part) = log::begin_part() else { return };
-    if note(me) {
+    if note(me, part) {
         state.epochs.fork = snapshot::take(part);
     }
 }
@@ -218,15 +220,16 @@ pub fn end() {
 }
 
 /// Tells the log what there is of each thread; whether there was room.
-fn note(me: &Thread) -> bool {
+fn note(me: &Thread, part: u32) -> bool {
     let mut text = Text::<4096>::new();
     streams::encode(&mut text);
     let text = text.bytes();
     // SAFETY: asks for the break.
     let heap = unsafe { sys::call3(BRK, 0, 0, 0) } as u64;
-    let Some(mut record) = Record::begin(EPOCH, 0, 24 + text.len()) else { return false };
+    let Some(mut record) = Record::begin(EPOCH, 0, 32 + text.len()) else { return false };
     record.word(heap);
     record.word(turn::number().into());
+    record.word(part.into());
     record.word(text.len() as u64);
     record.bytes(text);
     record.end();
@@ -235,7 +238,8 @@ fn note(me: &Thread) -> bool {
 
 fn note_thread(thread: &Thread) -> bool {
     let Some((registers, saved)) = thread.stand.registers() else { return false };
-    let Some(mut record) = Record::begin(THREAD, 0, (3 + 18) * 8 + STATE) else { return false };
+    let kind = if matches!(thread.stand.place, Some(Place::Beginning(_))) { NEW } else { 0 };
+    let Some(mut record) = Record::begin(THREAD, kind, (3 + 18) * 8 + STATE) else { return false };
     record.word(thread.tid.into());
     thread.stand.bases.into_iter().chain(registers).for_each(|word| record.word(word));
     record.bytes(&saved.0);

@@ -182,7 +182,7 @@ unsafe extern "C" fn begin() -> ! {
     signals::use_stack();
     trap::dispatch(true);
     let frame = me.frame;
-    me.stand.is_at(Place::Between(frame));
+    me.stand.is_at(Place::Beginning(frame));
     turn::take();
     end::if_asked_for(&mut Context::at(frame));
     end::leave_if_over(&mut Context::at(frame));

@@ -2,7 +2,7 @@
 
 use crate::args::{AtArgs, ProcessArg};
 use crate::failure::Failure;
-use crate::find_log::{find_log_of_one, tools};
+use crate::find_log::{find_log_from, tools};
 use crate::index;
 use crate::processes::meant;
 use crate::terminal::output;
@@ -29,7 +29,7 @@ pub fn at(args: &AtArgs) -> Result<(), Failure> {
     if args.first && matches!(args.location, Location::Position(_)) {
         return Err(Failure::Usage("--first is for code that may run more than once; a position is one moment".into()));
     }
-    let log = Log::open_source(find_log_of_one(&args.log, &args.process)?)?;
+    let log = Log::open_source(find_log_from(&args.log, &args.process, Some(&args.location))?)?;
     let tools = tools(&args.time)?;
     let mut cursor = open(&tools, &log, &args.process)?;
     let mut symbols = Symbolizer::new(&log, cursor.pid())?;

@@ -3,7 +3,7 @@
 use crate::args::{LogArg, ProcessArg, TimeArg};
 use crate::encrypted::{decrypt, is_encrypted};
 use crate::ending::heed;
-use crate::expand::{Asked, has, is_made};
+use crate::expand::{Asked, From, has, is_made};
 use crate::failure::Failure;
 use crate::light::Light;
 use crate::pack::beside;
@@ -11,9 +11,12 @@ use crate::recordings::{LATEST, default_folder, lock};
 use crate::terminal::Bar;
 use bugnet_format::FormatError;
 use bugnet_format::folder::META_FILE;
+use bugnet_format::light;
 use bugnet_format::pack::ReadAt;
 use bugnet_format::source::{Source, open_file};
 use bugnet_replay::ReplayError;
+use bugnet_replay::cursor;
+use bugnet_replay::location::Location;
 use bugnet_replay::tools::Tools;
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
@@ -58,6 +61,19 @@ pub fn find_log_of_one(arg: &LogArg, process: &ProcessArg) -> Result<Source, Fai
 /// What such a command asks of a light log.
 pub fn one(process: &ProcessArg) -> Asked<'_> {
     Asked::One(process.process.as_deref())
+}
+
+/// The same, from this location on at least; without one, its end.
+pub fn find_log_from(arg: &LogArg, process: &ProcessArg, location: Option<&Location>) -> Result<Source, Failure> {
+    let name = process.process.as_deref();
+    let asked = match location {
+        None | Some(Location::Position(cursor::Seek::End)) => Asked::End(name, From::Last),
+        Some(Location::Position(cursor::Seek::Place(place))) => {
+            Asked::End(name, From::Part(place.interval.0 / light::layout::INTERVALS))
+        }
+        Some(_) => Asked::One(name),
+    };
+    find_log_asked(arg, asked)
 }
 
 /// The same for a command that looks at the processes that the user selects, or all.

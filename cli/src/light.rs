@@ -99,6 +99,13 @@ pub fn why_cut(parts: &Parts) -> io::Result<String> {
     Ok(why)
 }
 
+/// Whether a light log has so many calls, from where it begins on.
+pub fn has_calls(parts: &Parts, most: usize) -> io::Result<bool> {
+    let mut calls = 0;
+    each_record(parts, &mut |record| calls += usize::from(matches!(record, Record::Call(_))))?;
+    Ok(calls >= most)
+}
+
 /// Whether a program that was executed has come to its first instruction.
 pub fn begins(parts: &Parts) -> bool {
     let mut begins = false;

@@ -2,7 +2,7 @@
 
 use crate::args::{LogArg, WhyArgs};
 use crate::failure::Failure;
-use crate::find_log::{find_log, find_log_of_one, tools_that_show};
+use crate::find_log::{find_log, find_log_from, tools_that_show};
 use crate::index;
 use crate::light::Light;
 use crate::new_file::{check_page, make};
@@ -24,7 +24,7 @@ use std::path::Path;
 pub fn why(args: &WhyArgs) -> Result<(), Failure> {
     args.html.as_deref().map_or(Ok(()), check_page)?;
     let told = told(args)?;
-    let log = Log::open_source(find_log_of_one(&args.log, &args.process)?)?;
+    let log = Log::open_source(find_log_from(&args.log, &args.process, None)?)?;
     let good = args.good.iter().map(|path| open_good(path, args)).collect::<Result<Vec<Log>, _>>()?;
     let tools = tools_that_show(&args.time)?;
     let mut cursor = Cursor::open(&tools, &log, meant(&log, &args.process)?)?;

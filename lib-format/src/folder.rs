@@ -21,6 +21,7 @@ use crate::code::CodeStore;
 use crate::error::{FormatError, Result};
 use crate::files::{self, Folder, MAX_BINARY_FILE, MAX_JSON_FILE, names};
 use crate::frame::Interval;
+use crate::light;
 use crate::process::{Origin, ProcessInfo};
 use crate::source::Source;
 use crate::types::{CodeSeq, IntervalNo, ProcessId, Tid};
@@ -501,7 +502,9 @@ impl ThreadFiles {
 
     /// The first number that is missing between the intervals.
     pub(crate) fn missing_interval(&self) -> Option<IntervalNo> {
-        let gap = self.intervals.windows(2).find(|w| w[1].0 - w[0].0 != 1)?;
+        // With an epoch of a light log, numbers go on from elsewhere.
+        let follows = |w: &[IntervalNo]| w[1].0 - w[0].0 == 1 || w[1].0.is_multiple_of(light::layout::INTERVALS);
+        let gap = self.intervals.windows(2).find(|w| !follows(w))?;
         Some(IntervalNo(gap[0].0.wrapping_add(1)))
     }
 

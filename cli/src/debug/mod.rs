@@ -7,7 +7,7 @@ mod sysroot;
 use crate::args::DebugArgs;
 use crate::ending::Ends;
 use crate::failure::{Failure, complain};
-use crate::find_log::{find_log_of_one, tools};
+use crate::find_log::{find_log_from, tools};
 use crate::index;
 use crate::processes::meant;
 use bugnet_debugger::image::Image;
@@ -38,7 +38,7 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// Starts gdb, or waits for one.
 pub fn debug(args: &DebugArgs) -> Result<ExitCode, Failure> {
-    let log = Log::open_source(find_log_of_one(&args.log, &args.process)?)?;
+    let log = Log::open_source(find_log_from(&args.log, &args.process, args.at.as_ref())?)?;
     let tools = tools(&args.time)?;
     let pid = meant(&log, &args.process)?;
     if let Some(address) = &args.serve {

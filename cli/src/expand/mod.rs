@@ -20,6 +20,7 @@ use bugnet_format::types::ProcessId;
 use bugnet_replay::log::{IntervalId, Log, ThreadId};
 use bugnet_replay::symbols::{Kept, pack_kept_elf};
 use bugnet_replay::tools::{Tool, Tools};
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -73,6 +74,38 @@ pub enum Asked<'a> {
     Some(&'a str),
     /// One: the last of those, or the one that a command takes by itself.
     One(Option<&'a str>),
+    /// The same, and of it, only so much.
+    End(Option<&'a str>, From),
+}
+
+/// From where on a log is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum From {
+    /// The last epoch in which something happened.
+    Last,
+    /// The one that begins with this part.
+    Part(u64),
+}
+
+/// So many calls an epoch has in which something happened.
+const SOMETHING: usize = 100;
+
+/// The log's end, as far as it is asked; all of it, where no epoch lies between.
+fn late(log: &Path, one: &Parts, from: From) -> io::Result<Option<Parts>> {
+    let mut epochs: Vec<u64> = one.epochs(log).collect();
+    let begins = one.begins(log)?;
+    epochs.retain(|epoch| *epoch > begins.max(1));
+    for epoch in epochs.into_iter().rev() {
+        let Some(late) = one.late(log, epoch) else { continue };
+        let is_it = match from {
+            From::Part(part) => epoch <= part,
+            From::Last => light::has_calls(&late, SOMETHING)?,
+        };
+        if is_it {
+            return Ok(Some(late));
+        }
+    }
+    Ok(None)
 }
 
 impl Asked<'_> {
@@ -81,7 +114,7 @@ impl Asked<'_> {
         match self {
             Self::All => None,
             Self::Some(name) => Some(light.select(name)),
-            Self::One(name) => Some(light.meant(name).into_iter().collect()),
+            Self::One(name) | Self::End(name, _) => Some(light.meant(name).into_iter().collect()),
         }
     }
 }
@@ -98,12 +131,13 @@ pub fn ensure(log: &Path, asked: Asked<'_>) -> Result<(), Failure> {
     // Nobody else makes it meanwhile.
     let folder = File::open(&light).map_err(system(&light))?;
     folder.lock().map_err(system(&light))?;
-    let all = Parts::all(log).map_err(system(log))?;
+    let mut all = Parts::all(log).map_err(system(log))?;
     let made = made(log).map_err(system(&light))?;
     let chosen = match asked {
         Asked::All => None,
-        Asked::Some(_) | Asked::One(_) => asked.of(&Light::read(log)?),
+        Asked::Some(_) | Asked::One(_) | Asked::End(..) => asked.of(&Light::read(log)?),
     };
+    shorten(log, &mut all, chosen.as_deref(), asked).map_err(system(&light))?;
     let roots = missing(log, &all, &made, chosen);
     if roots.is_empty() {
         return Ok(());
@@ -115,16 +149,57 @@ pub fn ensure(log: &Path, asked: Asked<'_>) -> Result<(), Failure> {
             one.header.process
         ));
     }
-    let made_before = |id: &ProcessId| made.contains(id) || roots.iter().any(|own| own.header.process == *id);
-    let is_empty = |id: ProcessId| empty.iter().any(|one| one.header.process == id);
-    let is_rest = all.iter().all(|one| {
-        let id = one.header.process;
-        !is_root(log, one) || made_before(&id) || is_empty(id)
-    });
+    let is_at_hand = |id: ProcessId| {
+        [&roots, &empty].into_iter().flatten().any(|one| one.header.process == id)
+            || made.iter().any(|made| made.process == id)
+    };
+    let is_rest = all.iter().all(|one| !is_root(log, one) || is_at_hand(one.header.process));
     let expanded = if roots.is_empty() { Vec::new() } else { expand(log, &all, &roots, is_rest)? };
-    let made = made.into_iter().chain(empty.iter().map(|one| one.header.process)).chain(expanded);
-    let text: String = made.map(|id| format!("{id}\n")).collect();
+    let new = empty.iter().map(|one| one.header.process).chain(expanded);
+    let new: Vec<Made> = new.map(|process| Made { process, from: begins(log, &all, process) }).collect();
+    let is_old = |old: &&Made| new.iter().all(|new| new.process != old.process);
+    let text: String = made.iter().filter(is_old).chain(&new).map(|made| format!("{made}\n")).collect();
     fs::write(light.join(EXPANDED), text).map_err(system(&light))
+}
+
+/// If only the end of a process's log is asked, that takes the place of all of it.
+fn shorten(log: &Path, all: &mut [Parts], chosen: Option<&[ProcessId]>, asked: Asked<'_>) -> io::Result<()> {
+    if let (Asked::End(_, from), Some([id])) = (asked, chosen) {
+        if let Some(one) = all.iter_mut().find(|one| one.header.process == *id)
+            && let Some(end) = late(log, one, from)?
+        {
+            *one = end;
+        }
+    }
+    Ok(())
+}
+
+/// From which part on there is a process's log.
+fn begins(log: &Path, all: &[Parts], process: ProcessId) -> u64 {
+    // What cannot be read is told where it is made.
+    let one = all.iter().find(|one| one.header.process == process);
+    one.and_then(|one| one.begins(log).ok()).unwrap_or(0)
+}
+
+/// A program whose log is made.
+struct Made {
+    process: ProcessId,
+    /// From which part on.
+    from: u64,
+}
+
+impl fmt::Display for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { process, from } = self;
+        if *from == 0 { write!(f, "{process}") } else { write!(f, "{process} {from}") }
+    }
+}
+
+impl Made {
+    fn parse(line: &str) -> Option<Self> {
+        let (process, from) = line.split_once(' ').unwrap_or((line, "0"));
+        Some(Self { process: process.parse().ok()?, from: from.parse().ok()? })
+    }
 }
 
 /// The program with whose log that of a process is made: its own, or that of whom it was forked by.
@@ -151,42 +226,46 @@ fn origin(all: &[Parts], mut id: ProcessId, is_it: impl Fn(&Parts) -> bool) -> P
 }
 
 /// The programs whose logs are made.
-fn made(log: &Path) -> io::Result<Vec<ProcessId>> {
+fn made(log: &Path) -> io::Result<Vec<Made>> {
     let text = match fs::read_to_string(log.join(LIGHT_FOLDER).join(EXPANDED)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         other => other?,
     };
-    Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
+    Ok(text.lines().filter_map(Made::parse).collect())
 }
 
 /// The programs of these processes, or of all, whose logs are not made.
-fn missing<'a>(log: &Path, all: &'a [Parts], made: &[ProcessId], chosen: Option<Vec<ProcessId>>) -> Vec<&'a Parts> {
+fn missing<'a>(log: &Path, all: &'a [Parts], made: &[Made], chosen: Option<Vec<ProcessId>>) -> Vec<&'a Parts> {
     let chosen = chosen.map(|chosen| chosen.into_iter().map(|id| root(log, all, id)).collect::<Vec<_>>());
     let is_missing = |one: &&Parts| {
         let process = one.header.process;
         let is_wanted = chosen.as_ref().is_none_or(|chosen| chosen.contains(&process));
-        is_wanted && !made.contains(&process) && is_root(log, one)
+        let is_made = || made.iter().any(|made| made.process == process && made.from <= begins(log, all, process));
+        is_wanted && is_root(log, one) && !is_made()
     };
     all.iter().filter(is_missing).collect()
 }
 
 /// Whether the log of these processes of a light one, or of all, is made; or it is no light one.
-fn is_made_of(log: &Path, chosen: Option<Vec<ProcessId>>) -> bool {
+fn is_made_of(log: &Path, asked: Asked<'_>, chosen: Option<Vec<ProcessId>>) -> bool {
     if !log.join(LIGHT_FOLDER).is_dir() {
         return true;
     }
-    let (Ok(made), Ok(all)) = (made(log), Parts::all(log)) else { return false };
+    let (Ok(made), Ok(mut all)) = (made(log), Parts::all(log)) else { return false };
+    if shorten(log, &mut all, chosen.as_deref(), asked).is_err() {
+        return false;
+    }
     missing(log, &all, &made, chosen).is_empty()
 }
 
 /// Whether the log of a light one is made as a whole; or it is no light one.
 pub fn is_made(log: &Path) -> bool {
-    is_made_of(log, None)
+    is_made_of(log, Asked::All, None)
 }
 
 /// Whether of a light log what is asked is made.
 pub fn has(light: &Light, asked: Asked<'_>) -> bool {
-    is_made_of(light.path(), asked.of(light))
+    is_made_of(light.path(), asked, asked.of(light))
 }
 
 fn system(path: &Path) -> impl FnOnce(io::Error) -> Failure + '_ {
@@ -282,6 +361,17 @@ fn expand(log: &Path, all: &[Parts], roots: &[&Parts], is_rest: bool) -> Result<
         false => ("the log of what is asked", "; bugnet expand makes all"),
     };
     let number = if count == of { of.to_string() } else { format!("{count} of {of}") };
+    let since = match roots {
+        [one] => one.beginning(log).ok().flatten().filter(|begun| Some(begun.part) != kept_from(log, one)),
+        _ => None,
+    };
+    let (what, hint) = match since {
+        Some(begun) => (
+            format!("the log of its end, from {} on,", crate::info::time(begun.began / 1_000_000_000)),
+            "; bugnet expand makes all that was kept",
+        ),
+        None => (what.to_owned(), hint),
+    };
     complain(&format_args!("the program ran natively: {what} is made now ({number} process{s}{hint})"));
     let bar = progress("expanding, in processes");
     bar.set_length(roots.len() as u64);
@@ -326,6 +416,12 @@ fn expand(log: &Path, all: &[Parts], roots: &[&Parts], is_rest: bool) -> Result<
     }
     finish(log, &unfinished, &kept)?;
     Ok(made)
+}
+
+/// From which part on there is all of a log of which this is the end; none where that is where the process began.
+fn kept_from(log: &Path, end: &Parts) -> Option<u64> {
+    let all = Parts::all(log).ok()?;
+    Some(begins(log, &all, end.header.process)).filter(|from| *from > 0)
 }
 
 /// The name of a light log that is one file.

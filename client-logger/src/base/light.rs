@@ -123,7 +123,7 @@ pub struct Light {
     /// The program and its interpreter, where they lie; from an epoch on, all files that are mapped.
     pub modules: Vec<(String, Range<u64>)>,
     /// Threads that are to begin where an epoch does, by their ids, the one first that goes on; and the number of its turn.
-    threads: VecDeque<(u32, Box<RegisterFile>)>,
+    threads: VecDeque<(u32, Born)>,
     turn: u32,
 }
 
@@ -213,8 +213,8 @@ pub fn start(path: &Path) -> Result<(), String> {
     let first = light.threads.pop_front();
     let tid = first.as_ref().map_or(light.header.process.pid.0, |(tid, _)| *tid);
     turns::begin(tid, light.turn)?;
-    if let Some((tid, registers)) = first {
-        turns::announce_birth(tid, Born::AtEpoch(registers));
+    if let Some((tid, born)) = first {
+        turns::announce_birth(tid, born);
     }
     light.arm();
     LIGHT.set(Mutex::new(light));
@@ -252,9 +252,12 @@ pub fn forked() -> bool {
 
 /// The next one of the threads that are there where an epoch begins is about to be made: its stack pointer.
 pub fn announce_thread() -> Option<u64> {
-    let (tid, registers) = of_process()?.threads.pop_front()?;
-    let stack = registers.gpr[RSP];
-    turns::announce_birth(tid, Born::AtEpoch(registers));
+    let (tid, born) = of_process()?.threads.pop_front()?;
+    let stack = match &born {
+        Born::AtEpoch(registers, _) => registers.gpr[RSP],
+        Born::Behind(registers) => registers[RSP],
+    };
+    turns::announce_birth(tid, born);
     Some(stack)
 }
 
@@ -263,10 +266,14 @@ pub fn begins_at_epoch() -> bool {
     of_process().is_some_and(|light| light.header.part > 0)
 }
 
-/// The number of the first interval of threads that are there where an epoch begins: more than those of any epoch before have, as long as each has no more than there are between two of them.
-pub fn first_interval() -> u64 {
-    const INTERVALS: u64 = 10_000;
-    of_process().map_or(0, |light| light.header.part.saturating_mul(INTERVALS))
+/// The number of the first intervals in an epoch of a light log, by the part that begins it: more than those of the epoch before have, as long as these are not more than that.
+pub fn first_interval(part: u64) -> u64 {
+    part.saturating_mul(light::layout::INTERVALS)
+}
+
+/// The part with which the process's log begins.
+pub fn first_part() -> u64 {
+    of_process().map_or(0, |light| light.header.part)
 }
 
 /// What a thread has in its registers where an epoch begins.
@@ -319,7 +326,6 @@ impl Light {
         if header.part > 0 {
             light.read_epoch()?;
         }
-        light.skip()?;
         Ok(light)
     }
 
@@ -328,20 +334,24 @@ impl Light {
     }
 
     fn take(&mut self) -> Result<Option<Record<'static>>, String> {
-        let found = self.record()?.map(|(record, next)| {
+        Ok(self.record()?.map(|(record, next)| {
             self.at = next;
             record
-        });
-        self.skip()?;
-        Ok(found)
+        }))
     }
 
-    /// Goes on behind what says how things are where an epoch begins.
-    fn skip(&mut self) -> Result<(), String> {
-        while let Some((Record::Epoch { .. } | Record::Thread(_), next)) = self.record()? {
+    /// The part with which an epoch begins, if one does before what comes next: that is next from here on.
+    pub fn begin_epoch(&mut self) -> Option<u64> {
+        let mut begun = None;
+        while let Ok(Some((record, next))) = self.record() {
+            match record {
+                Record::Epoch { part, .. } => begun = Some(part),
+                Record::Thread(_) => {}
+                _ => break,
+            }
             self.at = next;
         }
-        Ok(())
+        begun
     }
 
     /// Where it is in the whole log.
@@ -353,11 +363,14 @@ impl Light {
     fn read_epoch(&mut self) -> Result<(), String> {
         while let Some((record, next)) = self.record()? {
             match record {
-                Record::Epoch { heap, turn, streams } => {
+                Record::Epoch { heap, turn, streams, .. } => {
                     (self.heap.1, self.turn) = (heap, turn);
                     self.streams = String::from_utf8_lossy(streams).into_owned();
                 }
-                Record::Thread(thread) => self.threads.push_back((thread.thread, Box::new(registers(&thread)))),
+                Record::Thread(thread) => {
+                    let born = Born::AtEpoch(Box::new(registers(&thread)), thread.is_new);
+                    self.threads.push_back((thread.thread, born));
+                }
                 _ => break,
             }
             self.at = next;
@@ -469,7 +482,6 @@ impl Light {
                 Record::Moment { .. } => return Ok(Next::Moment),
                 Record::Turn { .. } => return Ok(Next::Turn),
                 Record::End(end) => return Ok(Next::End(end)),
-                // `take` has left out those of epochs.
                 Record::Epoch { .. } | Record::Thread(_) => at = next,
                 Record::Program(_) | Record::Map { .. } | Record::Start { .. } => {
                     return Err(format!("{}: the program begins twice", self.path.display()));

@@ -171,8 +171,8 @@ pub fn forks() -> bool {
 pub enum Born {
     /// Behind the call that made it, with these general purpose registers.
     Behind([u64; 16]),
-    /// Where an epoch does, with these registers.
-    AtEpoch(Box<RegisterFile>),
+    /// Where an epoch does, with these registers; whether it has done nothing before.
+    AtEpoch(Box<RegisterFile>, bool),
 }
 
 /// How the thread begins that is being made.

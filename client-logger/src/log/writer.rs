@@ -159,8 +159,8 @@ impl Writer {
     ///
     /// # Errors
     /// A sentence: there is no room for it.
-    pub fn prepare_next(&mut self) -> Result<(), String> {
-        match Frames::prepare(&self.new_file(IntervalNo(self.interval.0 + 1))) {
+    pub fn prepare_next(&mut self, next: IntervalNo) -> Result<(), String> {
+        match Frames::prepare(&self.new_file(next)) {
             Ok(next) => self.next = Some(next),
             // It is made when the present interval's file is closed, and gets its descriptor.
             Err(_) if file::descriptors_are_used_up() => {}

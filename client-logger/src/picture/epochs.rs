@@ -45,13 +45,16 @@ pub fn get() -> &'static Epochs {
 
 /// A process begins, or a forked child goes on: with the one of this number.
 pub fn begin(first: u64) {
-    EPOCHS.set(Epochs { current: AtomicU64::new(first), ..Epochs::default() });
+    let (current, first) = (AtomicU64::new(first), AtomicU64::new(first));
+    EPOCHS.set(Epochs { current, first, ..Epochs::default() });
 }
 
 /// The epochs of a process.
 #[derive(Default)]
 pub struct Epochs {
     current: AtomicU64,
+    /// The first one, or, in an expansion, the first one of the light log's epoch.
+    first: AtomicU64,
     /// Instructions that its threads have executed since it began, as far as they have said.
     executed: AtomicU64,
     /// Odd while a thread starts the next one. Whoever waits for it to be even again sleeps on it.
@@ -71,6 +74,20 @@ impl Epochs {
     /// The process's only thread begins the next one.
     pub fn advance(&self) -> Epoch {
         Epoch(self.current.fetch_add(1, Ordering::SeqCst) + 1)
+    }
+
+    /// The first one, or the first one of the light log's epoch: threads number their intervals from there on.
+    pub fn first(&self) -> Epoch {
+        Epoch(self.first.load(Ordering::SeqCst))
+    }
+
+    /// An epoch of a light log begins, and with it the one of this number: all threads but the calling one wait for their turns.
+    pub fn jump(&self, first: u64) {
+        self.first.store(first, Ordering::SeqCst);
+        self.current.store(first, Ordering::SeqCst);
+        self.executed.store(0, Ordering::Relaxed);
+        self.failures.store(0, Ordering::SeqCst);
+        self.skip.store(0, Ordering::SeqCst);
     }
 
     /// A thread has executed so many instructions more in the present epoch.

@@ -146,7 +146,8 @@ impl Thread {
     fn go_on_from(&mut self, position: u64, regs: &RegisterFile) -> ! {
         let is_due = self.follow_moments(position, regs);
         self.recount(position);
-        if is_due {
+        // Where an epoch has begun meanwhile, so does an interval.
+        if is_due || !self.is_in_epoch() {
             self.limit_soon();
         }
         self.go_on(regs)

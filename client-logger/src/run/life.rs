@@ -43,7 +43,10 @@ impl Thread {
         let born = if light::expands() && !turns::is_born() { turns::newborn() } else { None };
         let (newborn, awaits_turn, first_interval) = match born {
             Some(Born::Behind(registers)) => (Some(registers), None, 0),
-            Some(Born::AtEpoch(registers)) => (None, Some(registers), light::first_interval()),
+            Some(Born::AtEpoch(registers, is_new)) => {
+                let first = if is_new { 0 } else { light::first_interval(light::first_part()) };
+                (None, Some(registers), first)
+            }
             None => (None, None, 0),
         };
         let tid = if foreign { Tid::default() } else { name_thread(context) };

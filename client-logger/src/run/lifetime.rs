@@ -68,7 +68,7 @@ pub fn start(mut given: Options) {
 /// What a process begins with, or a forked child goes on with, whatever came before.
 fn begin_alone() {
     ended::begin();
-    epochs::begin(light::first_interval());
+    epochs::begin(light::first_interval(light::first_part()));
     ending::forget();
     snapshot::begin();
     THREAD_IDS.set(Mutex::default());

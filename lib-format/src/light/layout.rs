@@ -73,14 +73,18 @@ pub const MOMENT: u16 = 9;
 /// made, is behind the call that made it.
 pub const TURN: u16 = 10;
 
-/// An epoch begins, as the first record of a part: the break; the number of the turn; what of the program's threads there is (`THREAD`) follows, the one first that
+/// An epoch begins, as the first record of a part: the break; the number of the turn; that of the part; what of the program's threads there is (`THREAD`) follows, the one first that
 /// goes on; which descriptors are standard output and error: length, text. An expansion can begin here, if the memory is there ([`SNAPSHOT`]).
 pub const EPOCH: u16 = 11;
-/// A thread where an epoch begins: its id; bases of FS and GS; 18 registers, as in `SIGNAL`; x87 and vector state, [`STATE`] bytes as XSAVE puts them into memory.
+/// A thread where an epoch begins: whether it has begun, in the head; its id; bases of FS and GS; 18 registers, as in `SIGNAL`; x87 and vector state, [`STATE`] bytes as XSAVE puts them into memory.
 pub const THREAD: u16 = 12;
+/// `THREAD`: it has not begun yet.
+pub const NEW: u16 = 1;
 /// Bytes of x87 and vector state: what FXSAVE writes, a header of 64 bytes whose first word says which components are there, upper halves of YMM0 to YMM15.
 pub const STATE: usize = 832;
 
+/// In the log that is made of a light one, intervals of an epoch have numbers from so many times its part's on.
+pub const INTERVALS: u64 = 10_000;
 /// How the name of a file with the memory at an epoch ends, behind that of its part.
 pub const SNAPSHOT: &str = ".memory";
 /// How that of one ends that is not whole, behind that; it begins with the id of the process that writes it.

@@ -251,6 +251,8 @@ pub enum Record<'a> {
         heap: u64,
         /// The number of the turn.
         turn: u32,
+        /// The number of the part that it begins.
+        part: u64,
         /// Which descriptors are standard output and error, as in `Start`.
         streams: &'a [u8],
     },
@@ -265,6 +267,8 @@ pub enum Record<'a> {
 pub struct ThreadState<'a> {
     /// Its id.
     pub thread: u32,
+    /// Whether it has not begun yet.
+    pub is_new: bool,
     /// Base of FS.
     pub fs: u64,
     /// Base of GS.
@@ -445,14 +449,15 @@ pub fn record(bytes: &[u8], at: usize) -> Result<Option<(Record<'_>, usize)>, Da
         }
         l::TURN => Record::Turn { thread: body.word()? as u32, number: body.word()? as u32 },
         l::EPOCH => {
-            let [heap, turn, len] = body.words()?;
-            Record::Epoch { heap, turn: turn as u32, streams: body.take(len)? }
+            let [heap, turn, part, len] = body.words()?;
+            Record::Epoch { heap, turn: turn as u32, part, streams: body.take(len)? }
         }
         l::THREAD => {
             let [thread, fs, gs] = body.words()?;
             let registers = body.words()?;
             let state = body.take(l::STATE as u64)?;
-            Record::Thread(Box::new(ThreadState { thread: thread as u32, fs, gs, registers, state }))
+            let (thread, is_new) = (thread as u32, number_in_head == l::NEW);
+            Record::Thread(Box::new(ThreadState { thread, is_new, fs, gs, registers, state }))
         }
         l::END => {
             let value = body.word()?;

@@ -174,6 +174,35 @@ impl Parts {
         Self::of(log, rest.map(|(number, path)| (*number, path.clone())).collect())
     }
 
+    /// The numbers of the parts with which epochs begin, from which on it can be made.
+    pub fn epochs(&self, log: &Path) -> impl Iterator<Item = u64> {
+        let process = self.header.process;
+        self.numbers.iter().copied().filter(move |part| *part > 0 && memory(log, process, *part)[0].exists())
+    }
+
+    /// What there is of it from this epoch on; none where that is not one of its own.
+    #[must_use]
+    pub fn late(&self, log: &Path, epoch: u64) -> Option<Self> {
+        let is_kept = |(number, _): &(&u64, &PathBuf)| **number >= epoch || **number == 0 && self.is_start();
+        let parts = self.numbers.iter().zip(&self.paths).filter(is_kept);
+        let late = Self::of(log, parts.map(|(number, path)| (*number, path.clone())).collect())?;
+        // With the next part, nothing is missing.
+        (epoch > 1 || !self.is_start()).then_some(late).filter(|late| late.numbers.contains(&epoch))
+    }
+
+    /// Whether its first part is one that says how a program began.
+    fn is_start(&self) -> bool {
+        self.header.how != How::Forked
+    }
+
+    /// The number of the part from which on it is there; 0 where that is where the process began.
+    ///
+    /// # Errors
+    /// The part cannot be read.
+    pub fn begins(&self, log: &Path) -> io::Result<u64> {
+        Ok(self.beginning(log)?.map_or(0, |beginning| beginning.part))
+    }
+
     /// The first part alone, which says how the program began.
     #[must_use]
     pub fn first(&self) -> Self {

@@ -76,7 +76,7 @@ fn write_all(log: &Path, records: &[Vec<u8>]) {
     write(log, CHILD, u64::from(l::FORKED) | (at as u64) << 32, &[call(FORK, 0)]);
     write(log, LATE, 0, &self::records()[..3]);
     let epoch = [
-        record(l::EPOCH, 0, &words(&[0x5000, 0, 0])),
+        record(l::EPOCH, 0, &words(&[0x5000, 0, 3, 0])),
         record(l::THREAD, 0, &[words(&[0; 21]), vec![0; l::STATE]].concat()),
         record(l::END, l::EXITS, &words(&[0; 8])),
     ];

@@ -100,8 +100,11 @@ fn candidates(log: &Log, query: Query) -> Result<Vec<IntervalId>> {
     for id in selection.intervals_of(log)? {
         let code = log.code(id.thread.pid)?;
         let Some(page) = code.pages.iter().find(|page| page.addr == query.at.page()) else { continue };
-        let next = IntervalId { interval: bugnet_format::types::IntervalNo(id.interval.0 + 1), ..id };
-        let at_end = if log.is_last(id)? { CodeSeq(u64::MAX) } else { log.header(next)?.code_seq };
+        let next = log.intervals(id.thread)?.iter().find(|interval| **interval > id.interval);
+        let at_end = match next {
+            None => CodeSeq(u64::MAX),
+            Some(&interval) => log.header(IntervalId { interval, ..id })?.code_seq,
+        };
         if page.seq <= at_end {
             out.push(id);
         }

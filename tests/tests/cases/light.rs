@@ -506,6 +506,7 @@ pub fn trials() -> Result<Vec<Trial>> {
         ("together", "together", &[], None),
         ("together-file", "together", &["file"], None),
         ("together-threads", "together", &["threads"], None),
+        ("ready", "ready", &[], None),
         ("together-executes", "together", &["executes"], None),
         ("together-ends", "together", &["ends"], Some("a process that it shares memory with is not recorded any more")),
         // Where the one that is killed was, the log does not say; what the others did, it does.
@@ -519,6 +520,7 @@ pub fn trials() -> Result<Vec<Trial>> {
         ("together-chaos", "together", &[][..], "--chaos=2"),
         ("together-chaos-last", "together", &["threads"], "--chaos=3"),
         ("crowd-chaos", "crowd", &[], "--chaos=4"),
+        ("ready-chaos", "ready", &[], "--chaos=5"),
     ] {
         let body = move || own(name, program, (arguments, &[seed]), None).map_err(|e| Failed::from(format!("{e:?}")));
         trials.push(Trial::test(name, body));

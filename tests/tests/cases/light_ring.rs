@@ -1,6 +1,6 @@
 //! `record --light --keep`: of what ran for some seconds, the log has the end, from an epoch on, and replays as what ran.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use bugnet_format::light::Parts;
 use bugnet_format::types::ProcessId;
 use bugnet_tests::bugnet::{Job, Workshop, binary, must_pass, printed, run, same_bytes, source_tree, take_messages};
@@ -73,6 +73,13 @@ fn kept_output(log: &Path) -> Result<Vec<u8>> {
     Ok(must_pass(&["replay", "--output"], log)?.stdout)
 }
 
+/// The position at which a log ends.
+fn end_of(log: &Path) -> Result<String> {
+    let shown = String::from_utf8(must_pass(&["at", "end"], log)?.stdout)?;
+    let position = shown.split_whitespace().nth(1).with_context(|| shown.clone())?;
+    Ok(position.to_owned())
+}
+
 fn own(name: &str, dies: bool) -> Result<()> {
     const SIGSEGV: i32 = 11;
     let workshop = Workshop::new(&format!("light-ring-{name}"))?;
@@ -86,7 +93,14 @@ fn own(name: &str, dies: bool) -> Result<()> {
     let messages = take_messages(&mut output);
     let ended = if dies { output.status.signal() == Some(SIGSEGV) } else { output.status.success() };
     ensure!(ended, "{messages}{}", printed(&output));
+    // Of the end alone the log is made first; positions stay the same when all of it is.
+    let position = end_of(&log)?;
+    let made = fs::read_to_string(log.join("light/expanded"))?;
+    ensure!(made.trim_end().contains(' '), "all was made: {made}");
     verify(&log, &output, "1")?;
+    let made = fs::read_to_string(log.join("light/expanded"))?;
+    ensure!(!made.trim_end().is_empty(), "{made}");
+    ensure!(end_of(&log)? == position, "the end is elsewhere");
     let kept = kept_output(&log)?;
     ensure!(output.stdout.ends_with(&kept) && kept.len() > 20, "{}", String::from_utf8_lossy(&kept));
     ensure!(kept.len() < output.stdout.len(), "all of it was kept");

@@ -60,6 +60,10 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
     let behind = regs.rip;
     regs.rip = pc.unwrap_or_else(|| behind.wrapping_sub(SYSCALL_BYTES));
     let args = ARGUMENTS.map(|register| regs.gpr[register]);
+    if turns::has_turn(thread.tid().id()) {
+        let begins = light::of_process().and_then(|mut light| light.begin_epoch());
+        thread.split_before_call(&regs, begins.map(light::first_interval));
+    }
     let position = thread.counted() - 1;
     thread.leave(position);
     let waited = std::mem::take(&mut thread.syscall.waited);

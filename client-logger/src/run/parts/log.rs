@@ -9,6 +9,8 @@ pub struct Log {
     /// None before the first checkpoint, and none any more once recording has ended.
     pub writer: Option<Writer>,
     pub interval: IntervalNo,
+    /// The epoch from whose number on its intervals have theirs.
+    pub first: Epoch,
     /// The epoch of its interval, or of the last one.
     pub epoch: Epoch,
     pub instructions_before: u64,
@@ -26,7 +28,26 @@ impl Log {
     /// None yet; the first interval has this number.
     pub fn new(ended: bool, first: u64) -> Self {
         let (interval, epoch, paused) = (IntervalNo(first), Epoch(0), None);
-        Self { writer: None, interval, epoch, instructions_before: 0, noted: 0, end: 0, paused, ended }
+        let first = Epoch(first);
+        Self { writer: None, interval, first, epoch, instructions_before: 0, noted: 0, end: 0, paused, ended }
+    }
+
+    /// The first interval, which is in the epochs that have begun with this one; of a thread that did something before what is known, not interval 0.
+    pub fn first_interval(&mut self, first: Epoch) {
+        if self.interval.0 > 0 {
+            self.interval = IntervalNo(first.0);
+        }
+        self.first = first;
+    }
+
+    /// The next interval, which is in the epochs that have begun with this one.
+    pub fn next_interval(&mut self, first: Epoch) {
+        (self.interval, self.first) = (self.following(first), first);
+    }
+
+    /// The number of that.
+    pub fn following(&self, first: Epoch) -> IntervalNo {
+        IntervalNo(if first > self.first { first.0 } else { self.interval.0 + 1 })
     }
 
     /// In a forked child: there is none yet. The one so far is the parent's.

@@ -10,7 +10,7 @@ use crate::picture::peer::Passed;
 use crate::run::parts::chaos::Point;
 use bugnet_format::record::EndReason;
 use bugnet_format::regs::{ARITHMETIC_FLAGS, RegisterFile};
-use std::sync::Arc;
+use bugnet_format::types::Epoch;
 
 impl Thread {
     /// At the start of a block, at this position: waits while another thread starts an epoch. Returns whether the epoch of the thread's
@@ -24,6 +24,11 @@ impl Thread {
         peer.leave(self.moment(position));
         epochs.wait(self.context);
         self.recording() && epochs.now() != self.log.epoch
+    }
+
+    /// Whether its interval is of the present epoch.
+    pub(in crate::run) fn is_in_epoch(&self) -> bool {
+        self.peer().is_none() || epochs::get().now() == self.log.epoch
     }
 
     /// The thread has come to this position.
@@ -77,11 +82,11 @@ impl Thread {
     /// Behind a system call, with what the registers were before it: if the epoch in which it was made is over, the interval ends
     /// before the call, and the next one begins with it. Returns whether that is so.
     pub fn split_call(&mut self, before: &RegisterFile) -> bool {
-        let epochs = epochs::get();
-        let Some(peer) = self.peer().map(Arc::clone) else { return false };
-        if !self.recording() || recording::over() || epochs.now() == self.log.epoch {
-            return false;
-        }
+        let is_over = self.peer().is_some() && epochs::get().now() != self.log.epoch;
+        self.recording() && !recording::over() && is_over && self.split(before)
+    }
+
+    fn split(&mut self, before: &RegisterFile) -> bool {
         let position = self.counted() - 1;
         if !self.end_interval(position, before.clone()) {
             return false;
@@ -95,16 +100,16 @@ impl Thread {
         // The call is counted, and others may have taken from the thread what they wanted all the time.
         self.count.threshold = self.next_threshold(1);
         self.count.counter.set(self.count.threshold as i64 - 1);
-        peer.leave(self.moment(0));
+        self.leave(0);
         true
     }
 
     /// Ends the interval, which another one is to follow. `false` if none can: recording has ended.
     pub(in crate::run) fn end_interval(&mut self, position: u64, regs: RegisterFile) -> bool {
         let reach = self.reach();
-        let next = self.next_epoch();
+        let (next, number) = (self.next_epoch(), self.log.following(epochs::get().first()));
         let Some(log) = &mut self.log.writer else { return true };
-        if let Err(why) = log.prepare_next() {
+        if let Err(why) = log.prepare_next(number) {
             self.stop(position, EndReason::LogStopped { why }, regs);
             return false;
         }
@@ -114,8 +119,24 @@ impl Thread {
         }
         self.log.instructions_before += position;
         self.log.noted = 0;
-        self.log.interval.0 += 1;
+        self.log.next_interval(epochs::get().first());
         self.picture.moved = false;
         true
+    }
+
+    /// Before a system call in an expansion: as [`Self::split_call`], if an epoch has begun since the thread's last instruction. `begins`: with this one, where the thread is the one
+    /// that begins one.
+    pub fn split_before_call(&mut self, before: &RegisterFile, begins: Option<u64>) {
+        if let Some(first) = begins {
+            epochs::get().jump(first);
+            if self.peer().is_none() {
+                // With one thread, each interval is an epoch.
+                self.log.epoch = Epoch(first.wrapping_sub(1));
+            }
+        }
+        let is_behind = self.peer().is_some() && epochs::get().now() != self.log.epoch;
+        if self.recording() && !recording::over() && (is_behind || begins.is_some()) {
+            self.split(before);
+        }
     }
 }

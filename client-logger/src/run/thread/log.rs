@@ -132,7 +132,7 @@ impl Thread {
         self.log.paused = Some(Box::new(regs));
         self.log.instructions_before += position + 1;
         self.log.noted = 0;
-        self.log.interval.0 += 1;
+        self.log.next_interval(epochs::get().first());
         self.set_counter(0, 0, 0);
     }
 
@@ -166,6 +166,9 @@ impl Thread {
         self.loads.populated.clear();
         if !self.picture_code() {
             return Err(TOO_FAR_APART.to_owned());
+        }
+        if self.log.writer.is_none() {
+            self.log.first_interval(epochs::get().first());
         }
         let epoch = self.next_epoch();
         if self.peer().is_none() && epoch != self.log.epoch {
