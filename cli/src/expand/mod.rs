@@ -164,12 +164,11 @@ pub fn ensure(log: &Path, asked: Asked<'_>) -> Result<(), Failure> {
 
 /// If only the end of a process's log is asked, that takes the place of all of it.
 fn shorten(log: &Path, all: &mut [Parts], chosen: Option<&[ProcessId]>, asked: Asked<'_>) -> io::Result<()> {
-    if let (Asked::End(_, from), Some([id])) = (asked, chosen) {
-        if let Some(one) = all.iter_mut().find(|one| one.header.process == *id)
-            && let Some(end) = late(log, one, from)?
-        {
-            *one = end;
-        }
+    if let (Asked::End(_, from), Some([id])) = (asked, chosen)
+        && let Some(one) = all.iter_mut().find(|one| one.header.process == *id)
+        && let Some(end) = late(log, one, from)?
+    {
+        *one = end;
     }
     Ok(())
 }
