@@ -3,8 +3,8 @@
 use bugnet_system_calls::{Arg, Shape, Size};
 use std::fmt::Write as _;
 
-/// Where the program lies: Linux places nothing here by itself, and neither do sanitizers.
-const ADDRESS: &str = "0x100000000000";
+/// Where the program lies: Linux places nothing here by itself, and neither do sanitizers (the shadow of AddressSanitizer ends at 0x1000_8000_0000).
+const ADDRESS: &str = "0x110000000000";
 
 /// What is kept of what an argument points at, as `capture/src/table.rs` has it.
 fn taken(arg: &Arg) -> Option<String> {

@@ -6,7 +6,7 @@ use crate::sys::{self, FUTEX, MAP_ANONYMOUS, MAP_FIXED, MAP_PRIVATE, PROT_READ, 
 use crate::table;
 
 /// Where it lies, each thread's behind the one before.
-const AT: u64 = 0x1005_0000_0000;
+const AT: u64 = 0x1105_0000_0000;
 /// Most bytes of a thread's: longer buffers the kernel writes itself, while nobody else has the turn.
 const MOST: u64 = 64 << 20;
 /// More than this is given back behind the call.

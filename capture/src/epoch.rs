@@ -10,6 +10,7 @@ use crate::layout::{CLOCK, EPOCH, NEW, OUTPUT, STATE, THREAD};
 use crate::log::{self, Record};
 use crate::signals::Context;
 use crate::snapshot;
+use crate::stack::{AT_HWCAP2, FSGSBASE, Kernel};
 use crate::state;
 use crate::streams;
 use crate::sys::{self, MAP_FIXED_NOREPLACE, MAP_SHARED, PROT_READ};
@@ -21,7 +22,7 @@ use core::arch::asm;
 use core::fmt::Write;
 
 /// Where the word lies.
-const AT: u64 = 0x1003_0000_0000;
+const AT: u64 = 0x1103_0000_0000;
 const BRK: u64 = 12;
 const ARCH_GET_FS: u64 = 0x1003;
 const ARCH_GET_GS: u64 = 0x1004;
@@ -43,11 +44,13 @@ pub struct Epochs {
     fork: Option<u32>,
     /// Whether forks have not all memory of the program's.
     is_off: bool,
+    /// Whether there are instructions that read the bases of FS and GS.
+    reads_bases: bool,
 }
 
 impl Epochs {
     pub const fn new() -> Self {
-        Self { seen: None, fork: None, is_off: false }
+        Self { seen: None, fork: None, is_off: false, reads_bases: false }
     }
 }
 
@@ -81,21 +84,19 @@ impl Stand {
         Self { place: None, bases: [0; 2], saved: Saved([0; STATE]) }
     }
 
-    /// The thread is there, and may wait.
+    /// The thread is there.
     pub fn is_at(&mut self, place: Place) {
         self.place = Some(place);
-        if state::get().epochs.seen.is_some() && turn::is_shared() {
-            self.see();
-        }
+    }
+
+    /// A new thread begins with this frame, and base of FS, if that is not its parent's, which is the calling one.
+    pub fn begins(&mut self, frame: u64, base: Option<u64>) {
+        let [fs, gs] = bases();
+        (self.place, self.bases) = (Some(Place::Beginning(frame)), [base.unwrap_or(fs), gs]);
     }
 
     fn see(&mut self) {
-        self.bases = [ARCH_GET_FS, ARCH_GET_GS].map(|which| {
-            let mut base = 0u64;
-            // SAFETY: room for an address.
-            unsafe { sys::call3(sys::ARCH_PRCTL, which, &raw mut base as u64, 0) };
-            base
-        });
+        self.bases = bases();
         if matches!(self.place, Some(Place::Jump(_))) {
             self.saved.0[LEGACY..].fill(0);
             // SAFETY: room for the components, aligned, whose header is zero.
@@ -135,13 +136,38 @@ impl Stand {
     }
 }
 
+/// The calling thread's bases of FS and GS.
+fn bases() -> [u64; 2] {
+    if state::get().epochs.reads_bases {
+        let (fs, gs): (u64, u64);
+        // SAFETY: the kernel has said that programs may do so.
+        unsafe {
+            asm!("rdfsbase {}", "rdgsbase {}", out(reg) fs, out(reg) gs, options(nomem, nostack, preserves_flags))
+        };
+        return [fs, gs];
+    }
+    [ARCH_GET_FS, ARCH_GET_GS].map(|which| {
+        let mut base = 0u64;
+        // SAFETY: room for an address.
+        unsafe { sys::call3(sys::ARCH_PRCTL, which, &raw mut base as u64, 0) };
+        base
+    })
+}
+
+/// The calling thread is about to wait, or may: others may begin an epoch meanwhile, and do not see all that it has.
+pub fn wait() {
+    if state::get().epochs.seen.is_some() {
+        thread::get().stand.see();
+    }
+}
+
 fn word() -> u32 {
     // SAFETY: `begin` has found it mapped.
     unsafe { (AT as *const u32).read_volatile() }
 }
 
 /// The program begins: whether somebody asks for epochs. Then a part of the log has nothing but how it begins, and stays.
-pub fn begin() {
+pub fn begin(kernel: &Kernel) {
     let mut path = Text::<1200>::new();
     path.push(state::text(&state::get().folder));
     let _ = write!(path, "/light/{CLOCK}");
@@ -157,7 +183,9 @@ pub fn begin() {
         mapped
     };
     if mapped == AT as i64 {
-        state::get().epochs.seen = Some(word());
+        let epochs = &mut state::get().epochs;
+        epochs.seen = Some(word());
+        epochs.reads_bases = kernel.auxiliary_of(AT_HWCAP2).is_some_and(|features| features & FSGSBASE != 0);
         log::begin_part();
     }
 }

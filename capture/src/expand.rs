@@ -122,8 +122,9 @@ fn memory(body: u64, folder: &[u8]) {
     }
 }
 
+const MAP_NORESERVE: u64 = 0x4000;
 /// Where the list of memory at an epoch lies, as long as it is made.
-const LIST: u64 = 0x1006_0000_0000;
+const LIST: u64 = 0x1106_0000_0000;
 
 /// Makes the memory that was there where an epoch began.
 fn memory_at_epoch(path: &[u8], folder: &[u8]) {
@@ -152,7 +153,7 @@ fn memory_at_epoch(path: &[u8], folder: &[u8]) {
         } else {
             let whose = if bits & SHARED_REGION != 0 { MAP_SHARED } else { MAP_PRIVATE };
             let grows = if bits & STACK_REGION != 0 { MAP_GROWSDOWN | MAP_STACK } else { 0 };
-            map([start, len, first, whose | grows | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, u64::MAX, 0]);
+            map([start, len, first, whose | grows | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, u64::MAX, 0]);
         }
         while page < pages_end && word(page) < end {
             let (at, number) = (word(page), word(page + 8));

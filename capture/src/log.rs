@@ -11,7 +11,7 @@ use core::fmt::Write;
 use core::ops::Range;
 
 /// Where the log lies.
-pub const AT: u64 = 0x1001_0000_0000;
+pub const AT: u64 = 0x1101_0000_0000;
 
 /// Bytes that most processes do not need more of.
 const FEW: u64 = 256 << 10;

@@ -12,7 +12,7 @@ use core::mem::size_of;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Where that memory lies.
-const AT: u64 = 0x1004_0000_0000;
+const AT: u64 = 0x1104_0000_0000;
 const WAIT: u64 = 0;
 const WAKE: u64 = 1;
 const KILL: u64 = 62;

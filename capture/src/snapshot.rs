@@ -38,7 +38,7 @@ const O_DIRECTORY: u64 = 0o200_000;
 const MAP_NORESERVE: u64 = 0x4000;
 
 /// Our own memory, of which no snapshot has anything.
-const OWN: core::ops::Range<u64> = 0x1000_0000_0000..0x1500_0000_0000;
+const OWN: core::ops::Range<u64> = 0x1100_0000_0000..0x1500_0000_0000;
 /// Where the fork has its tables: the text of mappings, regions, pages, which pages of the file are in use, what the kernel says of pages, the list before, the file.
 const ROOM: u64 = 0x1400_0000_0000;
 const ROOMS: u64 = 0x10_0000_0000;
@@ -46,6 +46,16 @@ const ROOMS: u64 = 0x10_0000_0000;
 const MOST: u64 = 0x1_0000_0000;
 /// Bytes of an entry of a list of pages.
 const ENTRY: u64 = 16;
+
+const IOCTL: u64 = 16;
+/// Asks which pages are of a kind (`ioctl(PAGEMAP_SCAN)`, Linux 6.7): a structure of 12 words, and regions of 3 words each, of which so many at once.
+const PAGEMAP_SCAN: u64 = 0xc060_6610;
+const SCANNED: usize = 256;
+/// Kinds of pages: a file's, or shared; in memory; swapped out; the one with zeros.
+const IS_FILE: u64 = 1 << 2;
+const IS_PRESENT: u64 = 1 << 3;
+const IS_SWAPPED: u64 = 1 << 4;
+const IS_ZERO: u64 = 1 << 5;
 
 /// What the kernel says of a page (`/proc/PID/pagemap`): it is in memory, it is swapped out, it is a file's, or shared.
 const PRESENT: u64 = 1 << 63;
@@ -376,6 +386,23 @@ fn hex(digits: &[u8]) -> u64 {
     digits.iter().fold(0, |n, digit| n << 4 | value(digit) & 15)
 }
 
+/// What is asked of the kernel ([`PAGEMAP_SCAN`]), and how far it has looked (`struct pm_scan_arg`).
+#[repr(C)]
+struct Scan {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walked: u64,
+    found: u64,
+    room: u64,
+    most: u64,
+    inverted: u64,
+    all: u64,
+    any: u64,
+    told: u64,
+}
+
 /// What becomes a snapshot.
 struct Snapshot {
     store: Store,
@@ -446,15 +473,50 @@ impl Snapshot {
         }
         // Nothing says of such pages whether the process has changed them.
         let is_whole = file.is_none() && (region.is_shared() || !region.path.is_empty() && region.path[0] == b'/');
+        let (is_file, is_code) = (file.is_some(), region.protection() & sys::PROT_EXEC != 0);
+        if is_whole {
+            return (region.start..region.end)
+                .step_by(PAGE as usize)
+                .try_for_each(|at| self.add_page(at, is_file, is_code));
+        }
         let mut at = region.start;
+        while at < region.end {
+            let mut found = [[0u64; 3]; SCANNED];
+            let asked = Scan {
+                size: size_of::<Scan>() as u64,
+                flags: 0,
+                start: at,
+                end: region.end,
+                walked: 0,
+                found: found.as_mut_ptr() as u64,
+                room: SCANNED as u64,
+                most: 0,
+                inverted: IS_FILE | IS_ZERO,
+                all: IS_FILE | IS_ZERO,
+                any: IS_PRESENT | IS_SWAPPED,
+                told: IS_PRESENT,
+            };
+            // SAFETY: a structure of the kernel's, and room for so many regions.
+            let count = unsafe { sys::call3(IOCTL, self.pagemap, PAGEMAP_SCAN, &raw const asked as u64) };
+            let Ok(count) = usize::try_from(count) else { return self.add_by_page(region, at, is_file, is_code) };
+            for [start, end, _] in &found[..count] {
+                (*start..*end).step_by(PAGE as usize).try_for_each(|at| self.add_page(at, is_file, is_code))?;
+            }
+            // SAFETY: the kernel has written it.
+            at = unsafe { (&raw const asked.walked).read_volatile() };
+        }
+        Some(())
+    }
+
+    /// The same from an address on, where the kernel tells of each page by itself only.
+    fn add_by_page(&mut self, region: &Region<'_>, mut at: u64, is_file: bool, is_code: bool) -> Option<()> {
         while at < region.end {
             const PAGES_AT_ONCE: u64 = 1 << 16;
             let count = ((region.end - at) / PAGE).min(PAGES_AT_ONCE);
             self.kinds.read(self.pagemap, at / PAGE * 8, count * 8)?;
             for kind in self.kinds.words().iter() {
-                let is_own = kind & (PRESENT | SWAPPED) != 0 && kind & OF_OTHERS == 0;
-                if is_whole || is_own {
-                    self.add_page(at, file.is_some(), region.protection() & sys::PROT_EXEC != 0)?;
+                if kind & (PRESENT | SWAPPED) != 0 && kind & OF_OTHERS == 0 {
+                    self.add_page(at, is_file, is_code)?;
                 }
                 at += PAGE;
             }

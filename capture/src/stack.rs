@@ -12,14 +12,14 @@ const AT_BASE: u64 = 7;
 const AT_ENTRY: u64 = 9;
 const AT_PLATFORM: u64 = 15;
 const AT_RANDOM: u64 = 25;
-const AT_HWCAP2: u64 = 26;
+pub const AT_HWCAP2: u64 = 26;
 const AT_RSEQ_FEATURE_SIZE: u64 = 27;
 const AT_RSEQ_ALIGN: u64 = 28;
 const AT_EXECFN: u64 = 31;
 const AT_SYSINFO: u64 = 32;
 const AT_SYSINFO_EHDR: u64 = 33;
 /// In `AT_HWCAP2`: the instructions that read and write the segments' bases may be used.
-const FSGSBASE: u64 = 2;
+pub const FSGSBASE: u64 = 2;
 
 /// Where stacks end, less what makes the place hard to guess.
 const TOP: u64 = 0x1700_0000_0000;

@@ -123,7 +123,7 @@ unsafe extern "C" fn main(initial: *const u64) -> ! {
         record.bytes(streams.bytes());
         record.end();
     }
-    epoch::begin();
+    epoch::begin(&kernel);
     trap::begin();
     // SAFETY: the program's first instruction, its stack, and registers as the kernel leaves them.
     unsafe { jump(entry, stack.pointer) }

@@ -15,7 +15,7 @@ use core::sync::atomic::AtomicU32;
 /// Bytes of a slot.
 const SLOT: u64 = 256 << 10;
 /// Where the slots lie.
-const AT: u64 = 0x1002_0000_0000;
+const AT: u64 = 0x1102_0000_0000;
 /// Most threads that a process has at a time: as many as Linux gives ids to, where nobody has asked for more.
 pub const MOST: usize = 1 << 15;
 /// Bytes of the stack of handlers: the kernel's frames, with all registers that there are, and what they call.

@@ -6,7 +6,6 @@
 use crate::calls;
 use crate::chaos;
 use crate::end;
-use crate::epoch::Place;
 use crate::fork::{CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID, CLONE_PARENT_SETTID};
 use crate::hot;
 use crate::members;
@@ -145,6 +144,8 @@ pub fn create(context: &mut Context, number: u64, args: &[u64; 6], new: &New) {
     copy.set_mask(child.signals.mask);
     copy.set_stack(start, size);
     child.frame = frame;
+    let base = (new.flags & CLONE_SETTLS != 0).then_some(new.base);
+    child.stand.begins(frame, base);
     if new.flags & CLONE_SETTLS != 0 {
         hot::has_base(child, new.base);
     } else {
@@ -182,7 +183,6 @@ unsafe extern "C" fn begin() -> ! {
     signals::use_stack();
     trap::dispatch(true);
     let frame = me.frame;
-    me.stand.is_at(Place::Beginning(frame));
     turn::take();
     end::if_asked_for(&mut Context::at(frame));
     end::leave_if_over(&mut Context::at(frame));

@@ -11,7 +11,7 @@
 //! Of those that wait, the one that does so longest looks whether the one that has the turn is in a call, computes for long, or is dead; the others sleep until
 //! they are told to look.
 
-use crate::epoch::Place;
+use crate::epoch::{self, Place};
 use crate::layout::TURN;
 use crate::log::Record;
 use crate::members::{self, Member, words};
@@ -290,6 +290,7 @@ pub fn lend(is_sure: bool) -> u32 {
     if !is_shared() || state::get().lent > 0 {
         return NOBODY;
     }
+    epoch::wait();
     let call = words().calls.fetch_add(1, Ordering::Relaxed).wrapping_mul(CALL);
     let lent = id(thread::get()) | IN_CALL | if is_sure { IS_SURE } else { 0 } | call;
     words().holder.store(lent, Ordering::SeqCst);
@@ -320,7 +321,11 @@ pub fn take_back(lent: u32) -> bool {
 
 /// Others that wait have their turn first.
 pub fn give_way() {
-    if is_shared() && state::get().lent == 0 && pass_on(id(thread::get())) {
+    if !is_shared() || state::get().lent > 0 {
+        return;
+    }
+    epoch::wait();
+    if pass_on(id(thread::get())) {
         take();
     }
 }
@@ -328,7 +333,11 @@ pub fn give_way() {
 /// The thread is between two instructions: others have their turn, if they want it, for so many nanoseconds at least. The log has a turn in any case.
 pub fn step_aside(nanoseconds: u64) {
     let mine = id(thread::get());
-    if !is_shared() || state::get().lent > 0 || !pass_on(mine) && !change(mine, NOBODY) {
+    if !is_shared() || state::get().lent > 0 {
+        return;
+    }
+    epoch::wait();
+    if !pass_on(mine) && !change(mine, NOBODY) {
         return;
     }
     if nanoseconds > 0 {

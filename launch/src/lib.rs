@@ -4,9 +4,11 @@
 
 pub mod error;
 pub mod program;
+mod sanitizer;
 mod surroundings;
 pub mod variables;
 
 pub use error::ProgramError;
 pub use program::Program;
+pub use sanitizer::sanitizer;
 pub use surroundings::obstacle;

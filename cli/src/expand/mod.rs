@@ -3,7 +3,10 @@
 //! Each program that was executed is expanded by itself, with all that it forked: a process of its own, in which DynamoRIO and the logger execute
 //! the program's instructions again and the light log answers its calls. As many run at the same time as there are processors.
 
+mod asked;
 mod tries;
+
+pub use asked::{Asked, From, has, is_made};
 
 use crate::args::ExpandArgs;
 use crate::failure::{EXIT_WRONG, Failure, complain};
@@ -11,6 +14,7 @@ use crate::find_log::{find_log, find_log_asked};
 use crate::light::{self, Light};
 use crate::processes::selected;
 use crate::terminal::progress;
+use asked::{Made, begins, is_root, made, missing, origin, root, shorten};
 use bugnet_format::folder::{META_FILE, Module, Recording};
 use bugnet_format::light::layout::{PAGES, SNAPSHOT};
 use bugnet_format::light::{How, LIGHT_FILES, LIGHT_FOLDER, Parts, is_compressed, part_header, size_of_memory};
@@ -20,7 +24,6 @@ use bugnet_format::types::ProcessId;
 use bugnet_replay::log::{IntervalId, Log, ThreadId};
 use bugnet_replay::symbols::{Kept, pack_kept_elf};
 use bugnet_replay::tools::{Tool, Tools};
-use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -65,60 +68,6 @@ pub fn shrink(log: &Path) -> io::Result<Totals> {
     Ok(totals)
 }
 
-/// Of which processes a command needs the log.
-#[derive(Clone, Copy, Debug)]
-pub enum Asked<'a> {
-    /// All.
-    All,
-    /// All with this id, or with a program of this name.
-    Some(&'a str),
-    /// One: the last of those, or the one that a command takes by itself.
-    One(Option<&'a str>),
-    /// The same, and of it, only so much.
-    End(Option<&'a str>, From),
-}
-
-/// From where on a log is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum From {
-    /// The last epoch in which something happened.
-    Last,
-    /// The one that begins with this part.
-    Part(u64),
-}
-
-/// So many calls an epoch has in which something happened.
-const SOMETHING: usize = 100;
-
-/// The log's end, as far as it is asked; all of it, where no epoch lies between.
-fn late(log: &Path, one: &Parts, from: From) -> io::Result<Option<Parts>> {
-    let mut epochs: Vec<u64> = one.epochs(log).collect();
-    let begins = one.begins(log)?;
-    epochs.retain(|epoch| *epoch > begins.max(1));
-    for epoch in epochs.into_iter().rev() {
-        let Some(late) = one.late(log, epoch) else { continue };
-        let is_it = match from {
-            From::Part(part) => epoch <= part,
-            From::Last => light::has_calls(&late, SOMETHING)?,
-        };
-        if is_it {
-            return Ok(Some(late));
-        }
-    }
-    Ok(None)
-}
-
-impl Asked<'_> {
-    /// These processes; none for all.
-    fn of(self, light: &Light) -> Option<Vec<ProcessId>> {
-        match self {
-            Self::All => None,
-            Self::Some(name) => Some(light.select(name)),
-            Self::One(name) | Self::End(name, _) => Some(light.meant(name).into_iter().collect()),
-        }
-    }
-}
-
 /// Makes the log of a light one, as far as it is needed and not made yet.
 ///
 /// # Errors
@@ -160,111 +109,6 @@ pub fn ensure(log: &Path, asked: Asked<'_>) -> Result<(), Failure> {
     let is_old = |old: &&Made| new.iter().all(|new| new.process != old.process);
     let text: String = made.iter().filter(is_old).chain(&new).map(|made| format!("{made}\n")).collect();
     fs::write(light.join(EXPANDED), text).map_err(system(&light))
-}
-
-/// If only the end of a process's log is asked, that takes the place of all of it.
-fn shorten(log: &Path, all: &mut [Parts], chosen: Option<&[ProcessId]>, asked: Asked<'_>) -> io::Result<()> {
-    if let (Asked::End(_, from), Some([id])) = (asked, chosen)
-        && let Some(one) = all.iter_mut().find(|one| one.header.process == *id)
-        && let Some(end) = late(log, one, from)?
-    {
-        *one = end;
-    }
-    Ok(())
-}
-
-/// From which part on there is a process's log.
-fn begins(log: &Path, all: &[Parts], process: ProcessId) -> u64 {
-    // What cannot be read is told where it is made.
-    let one = all.iter().find(|one| one.header.process == process);
-    one.and_then(|one| one.begins(log).ok()).unwrap_or(0)
-}
-
-/// A program whose log is made.
-struct Made {
-    process: ProcessId,
-    /// From which part on.
-    from: u64,
-}
-
-impl fmt::Display for Made {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { process, from } = self;
-        if *from == 0 { write!(f, "{process}") } else { write!(f, "{process} {from}") }
-    }
-}
-
-impl Made {
-    fn parse(line: &str) -> Option<Self> {
-        let (process, from) = line.split_once(' ').unwrap_or((line, "0"));
-        Some(Self { process: process.parse().ok()?, from: from.parse().ok()? })
-    }
-}
-
-/// The program with whose log that of a process is made: its own, or that of whom it was forked by.
-fn root(log: &Path, all: &[Parts], id: ProcessId) -> ProcessId {
-    origin(all, id, |one| is_root(log, one))
-}
-
-/// Whether the log of a process is made by itself: that of a program that was executed, or that of a fork of which only the end is there.
-fn is_root(log: &Path, one: &Parts) -> bool {
-    // What cannot be read is told where it is made.
-    one.header.how != How::Forked || one.beginning(log).is_ok_and(|beginning| beginning.is_some())
-}
-
-/// The process, or the first one before it in the line of forks of which this is true.
-fn origin(all: &[Parts], mut id: ProcessId, is_it: impl Fn(&Parts) -> bool) -> ProcessId {
-    // No longer than there are processes: what headers say may lead round.
-    for _ in all {
-        match all.iter().find(|one| one.header.process == id) {
-            Some(one) if !is_it(one) => id = one.header.from,
-            _ => break,
-        }
-    }
-    id
-}
-
-/// The programs whose logs are made.
-fn made(log: &Path) -> io::Result<Vec<Made>> {
-    let text = match fs::read_to_string(log.join(LIGHT_FOLDER).join(EXPANDED)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        other => other?,
-    };
-    Ok(text.lines().filter_map(Made::parse).collect())
-}
-
-/// The programs of these processes, or of all, whose logs are not made.
-fn missing<'a>(log: &Path, all: &'a [Parts], made: &[Made], chosen: Option<Vec<ProcessId>>) -> Vec<&'a Parts> {
-    let chosen = chosen.map(|chosen| chosen.into_iter().map(|id| root(log, all, id)).collect::<Vec<_>>());
-    let is_missing = |one: &&Parts| {
-        let process = one.header.process;
-        let is_wanted = chosen.as_ref().is_none_or(|chosen| chosen.contains(&process));
-        let is_made = || made.iter().any(|made| made.process == process && made.from <= begins(log, all, process));
-        is_wanted && is_root(log, one) && !is_made()
-    };
-    all.iter().filter(is_missing).collect()
-}
-
-/// Whether the log of these processes of a light one, or of all, is made; or it is no light one.
-fn is_made_of(log: &Path, asked: Asked<'_>, chosen: Option<Vec<ProcessId>>) -> bool {
-    if !log.join(LIGHT_FOLDER).is_dir() {
-        return true;
-    }
-    let (Ok(made), Ok(mut all)) = (made(log), Parts::all(log)) else { return false };
-    if shorten(log, &mut all, chosen.as_deref(), asked).is_err() {
-        return false;
-    }
-    missing(log, &all, &made, chosen).is_empty()
-}
-
-/// Whether the log of a light one is made as a whole; or it is no light one.
-pub fn is_made(log: &Path) -> bool {
-    is_made_of(log, Asked::All, None)
-}
-
-/// Whether of a light log what is asked is made.
-pub fn has(light: &Light, asked: Asked<'_>) -> bool {
-    is_made_of(light.path(), asked, asked.of(light))
 }
 
 fn system(path: &Path) -> impl FnOnce(io::Error) -> Failure + '_ {

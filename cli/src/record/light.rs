@@ -13,7 +13,7 @@ use crate::recordings::{CAPTURED_FILES, CAPTURED_PLACES, make_default};
 use bugnet_format::folder::Ending;
 use bugnet_format::light::{LIGHT_FILES, LIGHT_FOLDER, layout};
 use bugnet_format::types::ProcessId;
-use bugnet_launch::Program;
+use bugnet_launch::{Program, sanitizer};
 use bugnet_replay::tools::{Tool, Tools};
 use indicatif::HumanBytes;
 use nix::unistd::geteuid;
@@ -29,7 +29,9 @@ const PRIVATE: u32 = 0o700;
 pub fn tool(program: &Program) -> Result<Option<PathBuf>, RecordError> {
     let capture = Tools::locate()?.path(Tool::Capture)?;
     let is_long = program.elf.as_os_str().len() > 4000 || capture.as_os_str().len() > 1000;
-    let obstacle = if is_long { Some("a path is too long") } else { machine::lacks_for_light() };
+    let sanitizer = sanitizer(&program.elf);
+    let wants = sanitizer.map(|name| format!("{name} wants memory to lie where this would not put it"));
+    let obstacle = if is_long { Some("a path is too long") } else { wants.as_deref().or(machine::lacks_for_light()) };
     if let Some(why) = obstacle {
         complain(&format_args!("light recording is not possible here, so all is recorded: {why}"));
     }

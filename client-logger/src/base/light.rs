@@ -140,7 +140,7 @@ pub fn of_process() -> Option<MutexGuard<'static, Light>> {
 }
 
 /// Where the program lies that makes the memory again (`capture/build.rs`), and nothing of the recorded one's.
-const MAKER: Range<u64> = 0x1000_0000_0000..0x1001_0000_0000;
+const MAKER: Range<u64> = 0x1100_0000_0000..0x1101_0000_0000;
 
 /// Whether code at this address is not the program's, but that of what makes its memory again. The first code that is not begins the program.
 pub fn comes_before(pc: u64) -> bool {

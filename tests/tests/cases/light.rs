@@ -323,6 +323,43 @@ fn goes_on() -> Result<()> {
     workshop.done()
 }
 
+/// AddressSanitizer has the memory that it wants, and finds what there is; ThreadSanitizer would not, so that all is recorded.
+fn sanitizers() -> Result<()> {
+    let workshop = Workshop::new("light-sanitizers")?;
+    let source = r#"#include <stdio.h>
+#include <stdlib.h>
+int main(int count, char **arguments) {
+    char *block = malloc(10);
+    block[3] = 7;
+    printf("%d\n", block[3]);
+    fflush(stdout);
+    free(block);
+    return count > 1 ? block[3] : 0;
+}
+"#;
+    for (name, option) in [("address", "-fsanitize=address"), ("thread", "-fsanitize=thread")] {
+        let program = workshop.path.join(name);
+        compile(&["gcc", "-O1", "-g", option], source, &program)?;
+        let program = program.to_string_lossy().into_owned();
+        let command: &[&str] = if name == "address" { &[&program, "x"] } else { &[&program] };
+        let job = Job::new(&workshop.folder(&format!("recorded-{name}"))?, command.iter().copied());
+        let log = workshop.path.join(format!("log-{name}"));
+        let mut output = run(&mut job.recorded(&log, &["--light"])?)?;
+        let messages = take_messages(&mut output);
+        if name == "address" {
+            ensure!(printed(&output).contains("heap-use-after-free"), "{messages}{}", printed(&output));
+            expand(&log)?;
+        } else {
+            let why = "all is recorded: ThreadSanitizer wants memory to lie where this would not put it";
+            ensure!(messages.contains(why) && !log.join("light").exists(), "{messages}");
+        }
+        ensure!(output.stdout == b"7\n", "{}", printed(&output));
+        must_pass(&["replay"], &log)?;
+        same_bytes("its output", &output.stdout, &must_pass(&["replay", "--output"], &log)?.stdout)?;
+    }
+    workshop.done()
+}
+
 /// Where files may not be as large as a program is, that runs without being recorded, as it would alone; the log of the others has parts that are as small.
 fn small_files() -> Result<()> {
     let workshop = Workshop::new("light-small-files")?;
@@ -482,6 +519,7 @@ pub fn trials() -> Result<Vec<Trial>> {
             trials.push(Trial::test(one.name, body).with_ignored_flag(long));
         }
     }
+    trials.push(Trial::test("sanitizers", || sanitizers().map_err(|e| Failed::from(format!("{e:?}")))));
     trials.push(Trial::test("small-files", || small_files().map_err(|e| Failed::from(format!("{e:?}")))));
     trials.push(Trial::test("changed", || changed().map_err(|e| Failed::from(format!("{e:?}")))));
     trials.push(Trial::test("shared-copies", || shared_copies().map_err(|e| Failed::from(format!("{e:?}")))));
