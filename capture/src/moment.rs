@@ -7,6 +7,7 @@ use crate::layout::MOMENT;
 use crate::log::Record;
 use crate::reach::{LINE, Reach, digest};
 use crate::signals::{Context, OURS};
+use crate::snapshot;
 use crate::state;
 use crate::sys;
 use crate::thread;
@@ -110,6 +111,10 @@ fn is_repeated(rip: u64) -> bool {
 
 /// A line as it would be without us.
 fn line(at: u64) -> Option<[u8; LINE]> {
+    // What looks like an address of ours is none: nothing of the program's leads here.
+    if snapshot::OWN.contains(&at) {
+        return None;
+    }
     let mut bytes = sys::read(at)?;
     hot::original(at, &mut bytes);
     cpuid::original(at, &mut bytes);

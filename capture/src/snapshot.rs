@@ -37,8 +37,8 @@ const GETDENTS64: u64 = 217;
 const O_DIRECTORY: u64 = 0o200_000;
 const MAP_NORESERVE: u64 = 0x4000;
 
-/// Our own memory, of which no snapshot has anything.
-const OWN: core::ops::Range<u64> = 0x1100_0000_0000..0x1500_0000_0000;
+/// Our own memory, of which no snapshot has anything, nor a moment.
+pub const OWN: core::ops::Range<u64> = 0x1100_0000_0000..0x1500_0000_0000;
 /// Where the fork has its tables: the text of mappings, regions, pages, which pages of the file are in use, what the kernel says of pages, the list before, the file.
 const ROOM: u64 = 0x1400_0000_0000;
 const ROOMS: u64 = 0x10_0000_0000;
