@@ -1,5 +1,6 @@
 //! Room for the shadows of threads: where they go, and whether blocks may expect them at a distance.
 
+use crate::base::light;
 use crate::base::process::{has_begun, threaded};
 use crate::log::recording;
 use crate::picture::claims::Claim;
@@ -43,7 +44,10 @@ pub fn first_shadow(foreign: bool) -> Shadow {
         if threaded() {
             return shadow_with_key();
         }
-        if let Some(shadow) = Shadow::at_distance(true, Steps::Any, None, false) {
+        // In an expansion, everything stays where it was.
+        if !light::expands()
+            && let Some(shadow) = Shadow::at_distance(true, Steps::Any, None, false)
+        {
             STACK_MOVES.store(true, Ordering::Relaxed);
             return shadow;
         }
