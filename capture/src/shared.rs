@@ -75,6 +75,11 @@ impl Shared {
         self.of_files > 0
     }
 
+    /// Where it lies.
+    pub fn ranges(&self) -> impl Iterator<Item = core::ops::Range<u64>> + '_ {
+        self.mapped.iter().flatten().map(|mapped| mapped.start..mapped.end)
+    }
+
     fn files(&self) -> impl Iterator<Item = File> + '_ {
         self.mapped.iter().flatten().filter_map(|mapped| mapped.file)
     }

@@ -17,6 +17,7 @@ use crate::state;
 use crate::sys::{self, MAP_ANONYMOUS, MAP_FIXED_NOREPLACE, MAP_PRIVATE, MAP_SHARED, PROT_READ, PROT_WRITE};
 use crate::text::Text;
 use core::fmt::Write;
+use core::ops::Range;
 use core::slice;
 
 const CLONE: u64 = 56;
@@ -38,7 +39,7 @@ const O_DIRECTORY: u64 = 0o200_000;
 const MAP_NORESERVE: u64 = 0x4000;
 
 /// Our own memory, of which no snapshot has anything, nor a moment.
-pub const OWN: core::ops::Range<u64> = 0x1100_0000_0000..0x1500_0000_0000;
+pub const OWN: Range<u64> = 0x1100_0000_0000..0x1500_0000_0000;
 /// Where the fork has its tables: the text of mappings, regions, pages, which pages of the file are in use, what the kernel says of pages, the list before, the file.
 const ROOM: u64 = 0x1400_0000_0000;
 const ROOMS: u64 = 0x10_0000_0000;
@@ -62,8 +63,59 @@ const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
 const OF_OTHERS: u64 = 1 << 61;
 
+/// Memory that forks share, as it is where an epoch begins: a fork sees it change.
+struct Copies(u64);
+
+/// Where they lie, one behind the other, and most bytes of them: to copy more takes the program too long.
+const COPIES: u64 = ROOM + 8 * ROOMS;
+const MOST_COPIED: u64 = 64 << 20;
+
+impl Copies {
+    /// Makes them; none where there is too much of it, or some of it cannot be read.
+    fn make() -> Option<Self> {
+        let ranges = || state::get().shared.ranges();
+        let bytes: u64 = ranges().map(|range| range.end - range.start).sum();
+        let copies = (bytes <= MOST_COPIED).then_some(Self(bytes))?;
+        if bytes > 0 {
+            let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+            // SAFETY: replaces nothing.
+            let made = unsafe { sys::call(sys::MMAP, [COPIES, bytes, PROT_READ | PROT_WRITE, flags, u64::MAX, 0]) };
+            (made == COPIES as i64).then_some(())?;
+        }
+        ranges().all(|range| copies.fill(range)).then_some(copies)
+    }
+
+    fn fill(&self, range: Range<u64>) -> bool {
+        let (to, len) = (Self::of(range.start).unwrap_or(COPIES), (range.end - range.start) as usize);
+        // SAFETY: room for as many bytes.
+        len == 0 || unsafe { sys::copy(to as *mut u8, range.start, len) } == len
+    }
+
+    /// Where the copy of an address is; none of memory that is not shared.
+    fn of(address: u64) -> Option<u64> {
+        let mut at = COPIES;
+        for range in state::get().shared.ranges() {
+            if range.contains(&address) {
+                return Some(at + address - range.start);
+            }
+            at += range.end - range.start;
+        }
+        None
+    }
+}
+
+impl Drop for Copies {
+    fn drop(&mut self) {
+        if self.0 > 0 {
+            // SAFETY: memory that `make` has made.
+            unsafe { sys::call3(sys::MUNMAP, COPIES, self.0, 0) };
+        }
+    }
+}
+
 /// Makes a fork that writes the memory of the epoch which begins with this part; none where that is not possible.
 pub fn take(part: u32) -> Option<u32> {
+    let _copies = Copies::make()?;
     let before = signals::block(u64::MAX);
     // SAFETY: a process with memory of its own, which goes on here.
     let fork = unsafe { sys::call3(CLONE, CLONE_FILES, 0, 0) };
@@ -475,9 +527,11 @@ impl Snapshot {
         let is_whole = file.is_none() && (region.is_shared() || !region.path.is_empty() && region.path[0] == b'/');
         let (is_file, is_code) = (file.is_some(), region.protection() & sys::PROT_EXEC != 0);
         if is_whole {
+            let is_shared = region.is_shared();
+            let copy = |at: u64| if is_shared { Copies::of(at) } else { None };
             return (region.start..region.end)
                 .step_by(PAGE as usize)
-                .try_for_each(|at| self.add_page(at, is_file, is_code));
+                .try_for_each(|at| self.add_page(at, copy(at).unwrap_or(at), is_file, is_code));
         }
         let mut at = region.start;
         while at < region.end {
@@ -500,7 +554,7 @@ impl Snapshot {
             let count = unsafe { sys::call3(IOCTL, self.pagemap, PAGEMAP_SCAN, &raw const asked as u64) };
             let Ok(count) = usize::try_from(count) else { return self.add_by_page(region, at, is_file, is_code) };
             for [start, end, _] in &found[..count] {
-                (*start..*end).step_by(PAGE as usize).try_for_each(|at| self.add_page(at, is_file, is_code))?;
+                (*start..*end).step_by(PAGE as usize).try_for_each(|at| self.add_page(at, at, is_file, is_code))?;
             }
             // SAFETY: the kernel has written it.
             at = unsafe { (&raw const asked.walked).read_volatile() };
@@ -516,7 +570,7 @@ impl Snapshot {
             self.kinds.read(self.pagemap, at / PAGE * 8, count * 8)?;
             for kind in self.kinds.words().iter() {
                 if kind & (PRESENT | SWAPPED) != 0 && kind & OF_OTHERS == 0 {
-                    self.add_page(at, is_file, is_code)?;
+                    self.add_page(at, at, is_file, is_code)?;
                 }
                 at += PAGE;
             }
@@ -527,11 +581,11 @@ impl Snapshot {
         Some(())
     }
 
-    /// `is_file`: zeros say that it is not as in the file.
-    fn add_page(&mut self, at: u64, is_file: bool, is_code: bool) -> Option<()> {
+    /// `from`: where that page's bytes are to be read; `is_file`: zeros say that it is not as in the file.
+    fn add_page(&mut self, at: u64, from: u64, is_file: bool, is_code: bool) -> Option<()> {
         let mut page = [0; PAGE as usize];
         // SAFETY: room for a page. Behind a file's end there is none.
-        let there = unsafe { sys::copy(page.as_mut_ptr(), at, page.len()) };
+        let there = unsafe { sys::copy(page.as_mut_ptr(), from, page.len()) };
         if there < page.len() {
             return Some(());
         }

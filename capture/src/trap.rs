@@ -23,7 +23,6 @@ const PR_TSC_ENABLE: u64 = 1;
 const PR_TSC_SIGSEGV: u64 = 2;
 const PR_SET_SYSCALL_USER_DISPATCH: u64 = 59;
 const ARCH_CPUID: u64 = 0x1012;
-const RT_SIGRETURN: u64 = 15;
 
 unsafe extern "C" {
     /// Where the linker has put this program's code.
@@ -118,10 +117,7 @@ pub fn serve(context: &mut Context) {
     }
     thread::get().stand.is_at(Place::Call(context.address()));
     turn::give_way_if_asked();
-    // What a handler returns to, only the frame says.
-    if number != RT_SIGRETURN {
-        epoch::begin_if_due();
-    }
+    epoch::begin_if_due();
     hot::count(context.rip(), number);
     calls::serve(context, number);
     if state.full {

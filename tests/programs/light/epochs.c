@@ -17,6 +17,8 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static long sum;
 static int over;
 static __thread long own = 7;
+// Memory that forks share, which two threads count in all the time, beside their own.
+static long *shared;
 static volatile int alarms;
 
 static void on_alarm(int signal) {
@@ -43,11 +45,15 @@ static double computed(long *n) {
     return a + b + c + d;
 }
 
-static void *computes(void *unused) {
-    long n = 0;
+static void *computes(void *number) {
+    long n = 0, counted = 0;
+    volatile long *count = shared + 8 * (1 + (long)number);
     double all = 0;
     while (!__atomic_load_n(&over, __ATOMIC_RELAXED)) {
         all += computed(&n);
+        for (int i = 0; i < 1000; i++)
+            if (++*count != ++counted)
+                abort();
         pthread_mutex_lock(&lock);
         sum += n & 7;
         own++;
@@ -93,7 +99,7 @@ int main(int count, char **arguments) {
     // A file's memory that it changes, memory that forks share, memory that it cannot read, zeros.
     int file = open("/proc/self/exe", O_RDONLY);
     unsigned char *mapped = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
-    long *shared = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     unsigned char *hidden = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     unsigned char *zeros = mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     mapped[100] = 42;
@@ -101,7 +107,7 @@ int main(int count, char **arguments) {
     mprotect(hidden, 4096, PROT_NONE);
     pthread_t threads[6];
     for (int i = 0; i < 6; i++)
-        pthread_create(&threads[i], 0, i < 2 ? computes : i < 4 ? waits : talks, 0);
+        pthread_create(&threads[i], 0, i < 2 ? computes : i < 4 ? waits : talks, (void *)(long)i);
     int rounds = 0;
     while (now() - start < seconds) {
         usleep(20000);
