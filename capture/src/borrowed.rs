@@ -11,7 +11,6 @@ const AT: u64 = 0x1105_0000_0000;
 const MOST: u64 = 64 << 20;
 /// More than this is given back behind the call.
 const KEPT: u64 = 1 << 20;
-const MAP_NORESERVE: u64 = 0x4000;
 const MADV_DONTNEED: u64 = 4;
 /// Most buffers of a call.
 const BUFFERS: usize = 64;
@@ -21,7 +20,6 @@ const MESSAGE: u64 = 56;
 
 /// All calls that wait and say by their result how much they have written have room for as much as this argument says.
 const ROOM: usize = 2;
-const IOCTL: u64 = 16;
 const WORD: usize = 8;
 
 /// A thread's, and what of it the call has that it makes.
@@ -59,7 +57,8 @@ impl Borrowed {
     /// Takes so many bytes of it.
     fn take(&mut self, index: u32, bytes: u64) -> Option<u64> {
         if self.at == 0 {
-            let (at, flags) = (AT + u64::from(index) * MOST, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE);
+            let (at, flags) =
+                (AT + u64::from(index) * MOST, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | sys::MAP_NORESERVE);
             // SAFETY: nobody else's memory.
             let made = unsafe { sys::call(sys::MMAP, [at, MOST, PROT_READ | PROT_WRITE, flags, u64::MAX, 0]) };
             self.at = u64::try_from(made).ok()?;
@@ -97,7 +96,7 @@ impl Borrowed {
         };
         let mut given = *args;
         let all = writes.iter().filter(|(argument, _)| args[*argument] != 0).try_for_each(|(argument, kernel)| {
-            let kernel = if number == IOCTL { Kernel::Bytes(table::ioctl(args[1])?) } else { *kernel };
+            let kernel = if number == sys::IOCTL { Kernel::Bytes(table::ioctl(args[1])?) } else { *kernel };
             given[*argument] = self.place(index, args, *argument, kernel)?;
             Some(())
         });

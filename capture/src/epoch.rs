@@ -4,6 +4,7 @@
 //! Who has the turn begins an epoch, before it makes a call, when a word has changed that `bugnet record` counts up in a file that all processes have mapped. All other threads wait: each is at
 //! a call, which the log has when it is over, or between two instructions.
 
+use crate::calls;
 use crate::elf::PAGE;
 use crate::hot::Frame;
 use crate::layout::{CLOCK, EPOCH, NEW, OUTPUT, STATE, THREAD};
@@ -26,8 +27,6 @@ const AT: u64 = 0x1103_0000_0000;
 const BRK: u64 = 12;
 const ARCH_GET_FS: u64 = 0x1003;
 const ARCH_GET_GS: u64 = 0x1004;
-/// Bytes of an instruction that makes a call.
-const CALL: u64 = 2;
 /// Components of the state that XSAVE is to save: x87, SSE, AVX.
 const COMPONENTS: u32 = 7;
 const SSE: u64 = 2;
@@ -128,7 +127,7 @@ impl Stand {
                 unsafe { sys::copy(saved.0.as_mut_ptr(), at, STATE.min(bytes as usize)) };
                 let mut registers: [u64; 18] = core::array::from_fn(|n| context.register(n));
                 if matches!(self.place, Some(Place::Call(_))) {
-                    registers[16] -= CALL;
+                    registers[16] -= calls::BYTES;
                 }
                 Some((registers, saved))
             }

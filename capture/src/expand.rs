@@ -1,6 +1,8 @@
 //! `bugnet-capture --expand FILE`, under DynamoRIO: the memory of the program's start is made again from a light log, and the program begins anew. What its calls
 //! give, the logger answers.
 
+mod threads;
+
 use crate::elf::PAGE;
 use crate::files::{self, Key};
 use crate::layout::{
@@ -122,7 +124,6 @@ fn memory(body: u64, folder: &[u8]) {
     }
 }
 
-const MAP_NORESERVE: u64 = 0x4000;
 /// Where the list of memory at an epoch lies, as long as it is made.
 const LIST: u64 = 0x1106_0000_0000;
 
@@ -153,7 +154,14 @@ fn memory_at_epoch(path: &[u8], folder: &[u8]) {
         } else {
             let whose = if bits & SHARED_REGION != 0 { MAP_SHARED } else { MAP_PRIVATE };
             let grows = if bits & STACK_REGION != 0 { MAP_GROWSDOWN | MAP_STACK } else { 0 };
-            map([start, len, first, whose | grows | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, u64::MAX, 0]);
+            map([
+                start,
+                len,
+                first,
+                whose | grows | MAP_ANONYMOUS | sys::MAP_NORESERVE | MAP_FIXED_NOREPLACE,
+                u64::MAX,
+                0,
+            ]);
         }
         while page < pages_end && word(page) < end {
             let (at, number) = (word(page), word(page + 8));
@@ -184,109 +192,3 @@ fn memory_at_epoch(path: &[u8], folder: &[u8]) {
 
 /// Bytes of an entry of a list of pages.
 const ENTRY: u64 = 16;
-
-/// Threads where an epoch begins: as many as there were go to where they were; what they have in their registers, the logger knows.
-mod threads {
-    use super::word;
-    use crate::layout::THREAD;
-    use crate::sys::{self, MAP_ANONYMOUS, MAP_PRIVATE};
-    use crate::text::fail;
-    use core::arch::{asm, global_asm};
-    use core::sync::atomic::{AtomicU32, Ordering};
-
-    /// Memory, folders, descriptors, handlers and undo lists are shared; a thread; with a base of FS.
-    const FLAGS: u64 = 0x100 | 0x200 | 0x400 | 0x800 | 0x1_0000 | 0x4_0000 | 0x8_0000;
-    const ARCH_SET_GS: u64 = 0x1001;
-    const ARCH_SET_FS: u64 = 0x1002;
-    /// Bytes of the stack on which one waits, until all are there.
-    const STACK: u64 = 16 << 10;
-
-    /// How many are there; and whether all go on.
-    static READY: AtomicU32 = AtomicU32::new(0);
-    static GOES_ON: AtomicU32 = AtomicU32::new(0);
-
-    // `bugnet_expand_clone(flags, stack, base of FS)`: the new thread's id. That one finds on its stack where it goes on, and its base of GS.
-    global_asm!(
-        ".globl bugnet_expand_clone",
-        "bugnet_expand_clone:",
-        "mov r8, rdx",
-        "xor edx, edx",
-        "xor r10d, r10d",
-        "mov eax, 56",
-        "syscall",
-        "test rax, rax",
-        "jz 2f",
-        "ret",
-        "2:",
-        "xor ebp, ebp",
-        "pop rdi",
-        "pop rsi",
-        "call {wait}",
-        "ud2",
-        wait = sym wait,
-    );
-
-    unsafe extern "C" {
-        fn bugnet_expand_clone(flags: u64, stack: u64, base: u64) -> i64;
-    }
-
-    fn set(which: u64, base: u64) {
-        // SAFETY: a segment that none of this program's code uses.
-        if base != 0 && unsafe { sys::call3(sys::ARCH_PRCTL, which, base, 0) } < 0 {
-            fail("a thread has no such segment here", 0);
-        }
-    }
-
-    /// Goes to where the thread was.
-    fn go(to: u64) -> ! {
-        // SAFETY: the logger has the thread go on there with registers of its own.
-        unsafe { asm!("jmp {to}", to = in(reg) to, options(noreturn)) }
-    }
-
-    unsafe extern "C" fn wait(to: u64, gs: u64) -> ! {
-        set(ARCH_SET_GS, gs);
-        READY.fetch_add(1, Ordering::SeqCst);
-        while GOES_ON.load(Ordering::SeqCst) == 0 {
-            core::hint::spin_loop();
-        }
-        go(to)
-    }
-
-    /// Begins those that stand in the log from an address on: the first one is the calling thread.
-    pub fn begin(mut at: u64, end: u64) -> ! {
-        let mut first = None;
-        let mut count = 0;
-        while at < end && (word(at) >> 32) as u16 == THREAD {
-            let [fs, gs, to] = [2, 3, 3 + 17].map(|field| word(at + 8 * field));
-            at += (word(at) & 0xffff_ffff).max(8);
-            if first.is_none() {
-                first = Some((fs, gs, to));
-                continue;
-            }
-            let room = [0, STACK, sys::PROT_READ | sys::PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, u64::MAX, 0];
-            // SAFETY: new memory, which stays; and a thread that uses it.
-            let made = unsafe {
-                let room = sys::call(sys::MMAP, room);
-                if room < 0 {
-                    fail("a thread has no room", room);
-                }
-                let top = (room as u64 + STACK - 16) as *mut u64;
-                top.write(to);
-                top.add(1).write(gs);
-                bugnet_expand_clone(FLAGS, top as u64, fs)
-            };
-            if made < 0 {
-                fail("a thread cannot be made", made);
-            }
-            count += 1;
-            while READY.load(Ordering::SeqCst) < count {
-                core::hint::spin_loop();
-            }
-        }
-        let Some((fs, gs, to)) = first else { fail("the light log has no threads", 0) };
-        set(ARCH_SET_FS, fs);
-        set(ARCH_SET_GS, gs);
-        GOES_ON.store(1, Ordering::SeqCst);
-        go(to)
-    }
-}

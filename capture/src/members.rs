@@ -15,7 +15,6 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 const AT: u64 = 0x1104_0000_0000;
 const WAIT: u64 = 0;
 const WAKE: u64 = 1;
-const KILL: u64 = 62;
 const READLINK: u64 = 89;
 const ESRCH: i64 = -3;
 const ENOENT: i64 = -2;
@@ -192,7 +191,7 @@ pub fn is_gone(pid: u32) -> bool {
     // One that nobody has waited for is still there, but its program is not.
     // SAFETY: a path, and room.
     unsafe {
-        sys::call3(KILL, pid.into(), 0, 0) == ESRCH
+        sys::call3(sys::KILL, pid.into(), 0, 0) == ESRCH
             || sys::call3(READLINK, path.address(), room.as_mut_ptr() as u64, 8) == ENOENT
     }
 }

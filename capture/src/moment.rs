@@ -2,6 +2,7 @@
 //! registers and memory.
 
 use crate::cpuid;
+use crate::elf::PAGE;
 use crate::hot;
 use crate::layout::MOMENT;
 use crate::log::Record;
@@ -32,7 +33,6 @@ struct Pages([u64; PAGES]);
 
 /// How many pages are known at a time, each in the place that its number gives it.
 const PAGES: usize = 512;
-const PAGE: u64 = 4096;
 const IS_THERE: u64 = 1;
 const MINCORE: u64 = 27;
 

@@ -6,6 +6,7 @@
 use crate::cpuid;
 use crate::elf::PAGE;
 use crate::files::Key;
+use crate::fork;
 use crate::hot;
 use crate::layout::{
     MEMORY_HEADER, MEMORY_MAGIC, OF_FILE, PAGES, REGION_WORDS, SHARED_REGION, SNAPSHOT, STACK_REGION, UNFINISHED, ZEROS,
@@ -20,14 +21,12 @@ use core::fmt::Write;
 use core::ops::Range;
 use core::slice;
 
-const CLONE: u64 = 56;
 /// `clone`: descriptors are shared.
 const CLONE_FILES: u64 = 0x400;
 const WAIT4: u64 = 61;
 /// `wait4`: of children that send no signal; and does not wait.
 const WCLONE: u64 = 0x8000_0000;
 const WNOHANG: u64 = 1;
-const KILL: u64 = 62;
 const CLOSE_RANGE: u64 = 436;
 /// `close_range`: the others keep what is closed here.
 const UNSHARE: u64 = 2;
@@ -36,7 +35,6 @@ const SETPRIORITY: u64 = 141;
 const NICE: u64 = 10;
 const GETDENTS64: u64 = 217;
 const O_DIRECTORY: u64 = 0o200_000;
-const MAP_NORESERVE: u64 = 0x4000;
 
 /// Our own memory, of which no snapshot has anything, nor a moment.
 pub const OWN: Range<u64> = 0x1100_0000_0000..0x1500_0000_0000;
@@ -48,7 +46,6 @@ const MOST: u64 = 0x1_0000_0000;
 /// Bytes of an entry of a list of pages.
 const ENTRY: u64 = 16;
 
-const IOCTL: u64 = 16;
 /// Asks which pages are of a kind (`ioctl(PAGEMAP_SCAN)`, Linux 6.7): a structure of 12 words, and regions of 3 words each, of which so many at once.
 const PAGEMAP_SCAN: u64 = 0xc060_6610;
 const SCANNED: usize = 256;
@@ -118,7 +115,7 @@ pub fn take(part: u32) -> Option<u32> {
     let _copies = Copies::make()?;
     let before = signals::block(u64::MAX);
     // SAFETY: a process with memory of its own, which goes on here.
-    let fork = unsafe { sys::call3(CLONE, CLONE_FILES, 0, 0) };
+    let fork = unsafe { sys::call3(fork::CLONE, CLONE_FILES, 0, 0) };
     if fork == 0 {
         // What faults is read in pieces, or is not there.
         signals::block(signals::served(u64::MAX));
@@ -143,7 +140,7 @@ pub fn stop(fork: u32) {
     if !is_over(fork) {
         // SAFETY: as above.
         unsafe {
-            sys::call3(KILL, fork.into(), 9, 0);
+            sys::call3(sys::KILL, fork.into(), 9, 0);
             sys::call(WAIT4, [fork.into(), 0, WCLONE, 0, 0, 0]);
         }
     }
@@ -159,7 +156,7 @@ impl Table {
     /// The one with this number.
     fn new(number: u64) -> Option<Self> {
         let at = ROOM + number * ROOMS;
-        let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+        let flags = MAP_PRIVATE | MAP_ANONYMOUS | sys::MAP_NORESERVE | MAP_FIXED_NOREPLACE;
         // SAFETY: replaces nothing.
         let made = unsafe { sys::call(sys::MMAP, [at, MOST, PROT_READ | PROT_WRITE, flags, u64::MAX, 0]) };
         (made == at as i64).then_some(Self { at, used: 0 })
@@ -170,9 +167,18 @@ impl Table {
         unsafe { slice::from_raw_parts(self.at as *const u8, self.used as usize) }
     }
 
-    fn words(&self) -> &'static mut [u64] {
-        // SAFETY: as above; one reference at a time is used.
-        unsafe { slice::from_raw_parts_mut(self.at as *mut u64, (self.used / 8) as usize) }
+    fn words(&self) -> &'static [u64] {
+        // SAFETY: as above.
+        unsafe { slice::from_raw_parts(self.at as *const u64, (self.used / 8) as usize) }
+    }
+
+    /// Sets a bit, if the table has it.
+    fn set(&mut self, bit: u64) {
+        let (at, one) = (bit / 64 * 8, 1 << (bit % 64));
+        if at < self.used {
+            // SAFETY: in the table, to which nobody has a reference now.
+            unsafe { *((self.at + at) as *mut u64) |= one };
+        }
     }
 
     fn push(&mut self, word: u64) -> Option<()> {
@@ -279,11 +285,7 @@ impl Store {
             let other = *other as u32;
             // One that is removed meanwhile is needed no more.
             if other < part && before.read_list(other).is_some() {
-                before.words().chunks_exact(2).for_each(|entry| {
-                    if let Some(word) = used.words().get_mut((entry[1] / 64) as usize) {
-                        *word |= 1 << (entry[1] % 64);
-                    }
-                });
+                before.words().chunks_exact(2).for_each(|entry| used.set(entry[1]));
                 last = last.max(Some(other));
             }
         }
@@ -317,11 +319,14 @@ impl Store {
         {
             return Some(*number);
         }
-        let words = self.used.words();
-        let full = words[(self.next / 64).min(words.len() as u64) as usize..].iter().take_while(|w| **w == u64::MAX);
-        self.next = if full.clone().next().is_some() { (self.next / 64 + full.count() as u64) * 64 } else { self.next };
-        while words.get((self.next / 64) as usize).is_some_and(|word| word & 1 << (self.next % 64) != 0) {
-            self.next += 1;
+        while let Some(word) = self.used.words().get((self.next / 64) as usize) {
+            match !word >> (self.next % 64) {
+                0 => self.next = (self.next / 64 + 1) * 64,
+                free => {
+                    self.next += u64::from(free.trailing_zeros());
+                    break;
+                }
+            }
         }
         put(self.file, page, self.next * PAGE)?;
         self.next += 1;
@@ -551,7 +556,7 @@ impl Snapshot {
                 told: IS_PRESENT,
             };
             // SAFETY: a structure of the kernel's, and room for so many regions.
-            let count = unsafe { sys::call3(IOCTL, self.pagemap, PAGEMAP_SCAN, &raw const asked as u64) };
+            let count = unsafe { sys::call3(sys::IOCTL, self.pagemap, PAGEMAP_SCAN, &raw const asked as u64) };
             let Ok(count) = usize::try_from(count) else { return self.add_by_page(region, at, is_file, is_code) };
             for [start, end, _] in &found[..count] {
                 (*start..*end).step_by(PAGE as usize).try_for_each(|at| self.add_page(at, at, is_file, is_code))?;

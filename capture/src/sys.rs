@@ -21,6 +21,8 @@ pub const FORK: u64 = 57;
 pub const VFORK: u64 = 58;
 pub const EXECVE: u64 = 59;
 pub const EXIT: u64 = 60;
+pub const IOCTL: u64 = 16;
+pub const KILL: u64 = 62;
 pub const FCNTL: u64 = 72;
 pub const FTRUNCATE: u64 = 77;
 pub const READLINK: u64 = 89;
@@ -55,6 +57,7 @@ pub const MAP_FIXED: u64 = 0x10;
 pub const MAP_ANONYMOUS: u64 = 0x20;
 pub const MAP_GROWSDOWN: u64 = 0x100;
 pub const MAP_STACK: u64 = 0x2_0000;
+pub const MAP_NORESERVE: u64 = 0x4000;
 pub const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 
 pub const O_RDWR: u64 = 2;

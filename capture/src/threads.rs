@@ -21,7 +21,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 /// What is done here in the kernel's place.
 const OURS: u64 = CLONE_PARENT_SETTID | CLONE_CHILD_SETTID;
-const CLONE_SETTLS: u64 = 0x8_0000;
+pub const CLONE_SETTLS: u64 = 0x8_0000;
 pub const SET_TID_ADDRESS: u64 = 218;
 pub const SET_ROBUST_LIST: u64 = 273;
 /// Bytes of the head of a list of robust futexes.
@@ -35,7 +35,7 @@ const FUTEX_WAITERS: u32 = 0x8000_0000;
 /// Most entries of a list of robust futexes that are looked at, as by the kernel.
 const MOST_ROBUST: usize = 2048;
 
-// `bugnet_clone(flags, stack, 0, word to clear, base of FS)`: the new thread's id; that one begins.
+// `bugnet_clone(flags, stack, 0, word to clear, base of FS, where it begins)`: the new thread's id.
 global_asm!(
     ".globl bugnet_clone",
     "bugnet_clone:",
@@ -47,13 +47,19 @@ global_asm!(
     "ret",
     "2:",
     "xor ebp, ebp",
-    "call {begin}",
+    "call r9",
     "ud2",
-    begin = sym begin,
 );
 
 unsafe extern "C" {
-    fn bugnet_clone(flags: u64, stack: u64, none: u64, cleared: u64, base: u64) -> i64;
+    pub fn bugnet_clone(
+        flags: u64,
+        stack: u64,
+        none: u64,
+        cleared: u64,
+        base: u64,
+        begin: unsafe extern "C" fn() -> !,
+    ) -> i64;
 }
 
 /// What a call asks for that makes a thread.
@@ -154,7 +160,7 @@ pub fn create(context: &mut Context, number: u64, args: &[u64; 6], new: &New) {
     let before = signals::block(u64::MAX);
     let flags = new.flags & !OURS | CLONE_CHILD_CLEARTID;
     // SAFETY: a stack of the child's own, below its frame, which leaves room for it.
-    let result = unsafe { bugnet_clone(flags, (frame - 128) & !15, 0, child.alive.as_ptr() as u64, new.base) };
+    let result = unsafe { bugnet_clone(flags, (frame - 128) & !15, 0, child.alive.as_ptr() as u64, new.base, begin) };
     signals::block(before);
     if result <= 0 {
         members::of(place).leave();

@@ -212,8 +212,10 @@ pub struct ThreadFiles {
     pub log: Source,
     /// Its own folder, in that.
     pub folder: PathBuf,
-    /// Numbers of the intervals that are there, ascending without gaps.
+    /// Numbers of the intervals that are there, ascending; without gaps, unless epochs of a light log begin between them.
     pub intervals: Vec<IntervalNo>,
+    /// Whether they may.
+    epochs: bool,
 }
 
 /// The number in a name between `prefix` and `suffix`; only digits count.
@@ -409,7 +411,8 @@ impl Recording {
                     .map(IntervalNo)
                     .collect();
                 intervals.sort_unstable();
-                threads.push(ThreadFiles { pid, tid, log: self.source.clone(), folder, intervals });
+                let (log, epochs) = (self.source.clone(), self.meta.light && self.meta.keep > 0);
+                threads.push(ThreadFiles { pid, tid, log, folder, intervals, epochs });
             }
         }
         Ok(threads)
@@ -502,8 +505,8 @@ impl ThreadFiles {
 
     /// The first number that is missing between the intervals.
     pub(crate) fn missing_interval(&self) -> Option<IntervalNo> {
-        // With an epoch of a light log, numbers go on from elsewhere.
-        let follows = |w: &[IntervalNo]| w[1].0 - w[0].0 == 1 || w[1].0.is_multiple_of(light::layout::INTERVALS);
+        let begins_epoch = |number: u64| self.epochs && number.is_multiple_of(light::layout::INTERVALS);
+        let follows = |w: &[IntervalNo]| w[1].0 - w[0].0 == 1 || begins_epoch(w[1].0);
         let gap = self.intervals.windows(2).find(|w| !follows(w))?;
         Some(IntervalNo(gap[0].0.wrapping_add(1)))
     }

@@ -4,8 +4,9 @@
 //! Nothing depends on it: what is not compressed is read as it is, and without this, no epoch begins, and all is kept.
 
 use super::kept::Kept;
+use crate::failure::complain;
 use bugnet_format::light::layout::CLOCK;
-use bugnet_format::light::{LIGHT_FOLDER, Ring, compress_full};
+use bugnet_format::light::{LIGHT_FOLDER, Ring, compress_full, is_written};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,8 @@ struct Epochs {
     ring: Ring,
     began: Instant,
     count: u32,
+    /// Whether it was said that nothing can be dropped.
+    is_told: bool,
 }
 
 impl Epochs {
@@ -43,10 +46,17 @@ impl Epochs {
     fn drop_old(&mut self, log: &Path) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let begins = |time: Duration| now.saturating_sub(time).as_nanos() as u64;
-        let _ = match self.kept {
-            Kept::Last(count) => self.ring.drop_old(log, count as usize, begins(self.every * count as u32)),
-            Kept::For(time) => self.ring.drop_old(log, 1, begins(time)),
+        let (count, time) = match self.kept {
+            Kept::Last(count) => (count, self.every.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))),
+            Kept::For(time) => (1, time),
         };
+        let dropped = self.ring.drop_old(log, usize::try_from(count).unwrap_or(usize::MAX), begins(time));
+        // Once: it is tried again as long as the program runs.
+        if let Err(error) = dropped
+            && !std::mem::replace(&mut self.is_told, true)
+        {
+            complain(&format_args!("what came before --keep cannot be dropped: {error}"));
+        }
     }
 }
 
@@ -73,6 +83,7 @@ impl Keeping {
                 ring: Ring::default(),
                 began: Instant::now(),
                 count: 0,
+                is_told: false,
             })
         };
         let mut epochs = kept.epoch().map(epochs).transpose()?;
@@ -88,7 +99,7 @@ impl Keeping {
             }
             if let Some(epochs) = &mut epochs {
                 let begun = Instant::now();
-                while epochs.ring.is_written(&log) && begun.elapsed() < PATIENCE {
+                while is_written(&log) && begun.elapsed() < PATIENCE {
                     thread::sleep(PERIOD / 10);
                 }
                 epochs.drop_old(&log);

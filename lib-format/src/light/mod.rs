@@ -10,7 +10,7 @@ mod ring;
 
 pub use memory::{Region, pages, regions};
 pub use parts::{Beginning, Parts, compress_full, is_compressed, part_header};
-pub use ring::{Ring, size_of_memory};
+pub use ring::{Ring, is_written, size_of_memory};
 
 use crate::process::Origin;
 use crate::types::{Pid, ProcessId};

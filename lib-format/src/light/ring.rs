@@ -40,10 +40,6 @@ impl Own {
     }
 }
 
-fn lives(process: ProcessId) -> bool {
-    Path::new("/proc").join(process.pid.to_string()).exists()
-}
-
 /// Whether the process whose last part this is has ended by a signal, or with a status other than 0.
 fn has_failed(path: &Path) -> io::Result<bool> {
     let bytes = fs::read(path)?;
@@ -76,21 +72,20 @@ impl Ring {
                 }
             }
             let (how, from, call, began) = (header.how, header.from, header.call as usize, header.began);
-            all.insert(process, Own { how, from, call, began, parts, epochs, lives: lives(process) });
+            all.insert(
+                process,
+                Own {
+                    how,
+                    from,
+                    call,
+                    began,
+                    parts,
+                    epochs,
+                    lives: Path::new("/proc").join(process.pid.to_string()).exists(),
+                },
+            );
         }
         Ok(all)
-    }
-
-    /// Whether the memory of an epoch is still being written: until it is, the list has the id of the process that does so, and another name.
-    #[must_use]
-    pub fn is_written(&self, log: &Path) -> bool {
-        let Ok(entries) = fs::read_dir(log.join(LIGHT_FOLDER)) else { return false };
-        let is_unfinished = |name: &str| name.ends_with(&format!("{}{}", l::SNAPSHOT, l::UNFINISHED));
-        let unfinished = entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_unfinished));
-        let writer = |path: PathBuf| Some(u64::from_le_bytes(fs::read(path).ok()?.get(..8)?.try_into().ok()?));
-        unfinished
-            .filter_map(|entry| writer(entry.path()))
-            .any(|pid| pid == l::MEMORY_MAGIC || Path::new("/proc").join(pid.to_string()).exists())
     }
 
     /// Drops, of each process, what came before its last so many epochs and began before a time (nanoseconds since the Unix epoch); and all of one that ended well before
@@ -155,6 +150,18 @@ impl Ring {
             }
         }
     }
+}
+
+/// Whether the memory of an epoch is still being written: until it is, the list has the id of the process that does so, and another name.
+#[must_use]
+pub fn is_written(log: &Path) -> bool {
+    let Ok(entries) = fs::read_dir(log.join(LIGHT_FOLDER)) else { return false };
+    let is_unfinished = |name: &str| name.ends_with(&format!("{}{}", l::SNAPSHOT, l::UNFINISHED));
+    let unfinished = entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_unfinished));
+    let writer = |path: PathBuf| Some(u64::from_le_bytes(fs::read(path).ok()?.get(..8)?.try_into().ok()?));
+    unfinished
+        .filter_map(|entry| writer(entry.path()))
+        .any(|pid| pid == l::MEMORY_MAGIC || Path::new("/proc").join(pid.to_string()).exists())
 }
 
 /// Removes a file, if it is there.

@@ -43,13 +43,13 @@ const SCRIPTS: [Case; 3] = [
     ),
 ];
 
-fn recorded(workshop: &Workshop, command: &[&str], log: &Path) -> Result<Output> {
+fn recorded(workshop: &Workshop, command: &[&str], keep: &str, log: &Path) -> Result<Output> {
     let job = Job::new(&workshop.folder("recorded")?, command.iter().copied());
-    run(&mut job.recorded(log, &["--light", "--keep", "1s"])?)
+    run(&mut job.recorded(log, &["--light", "--keep", keep])?)
 }
 
-/// What was kept begins at an epoch, and is what the end of the run was: each process that printed has printed the end of that, and nothing else.
-fn verify(log: &Path, output: &Output, last: &str) -> Result<Vec<ProcessId>> {
+/// What was kept begins at an epoch, has its processes' ends, and replays, each process's threads together, too.
+fn verify(log: &Path, output: &Output, last: &str) -> Result<()> {
     let late: Vec<ProcessId> = Parts::all(log)?
         .into_iter()
         .filter_map(|parts| parts.beginning(log).transpose().map(|begun| begun.map(|_| parts.header.process)))
@@ -65,12 +65,19 @@ fn verify(log: &Path, output: &Output, last: &str) -> Result<Vec<ProcessId>> {
         let of = process.to_string();
         must_pass(&["replay", "--merged", "-p", &of], log)?;
     }
-    Ok(late)
+    Ok(())
 }
 
 /// The end of what was printed, as a log has it.
 fn kept_output(log: &Path) -> Result<Vec<u8>> {
     Ok(must_pass(&["replay", "--output"], log)?.stdout)
+}
+
+/// The part from which on the log of the only process is made.
+fn made_from(log: &Path) -> Result<u64> {
+    let made = fs::read_to_string(log.join("light/expanded"))?;
+    let part = made.split_whitespace().nth(1).with_context(|| made.clone())?;
+    Ok(part.parse()?)
 }
 
 /// The position at which a log ends.
@@ -87,19 +94,17 @@ fn own(name: &str, dies: bool) -> Result<()> {
     let source = source_tree().join("tests/programs/light/epochs.c");
     compile(&["gcc", "-O1", "-g", "-pthread"], &fs::read_to_string(source)?, &program)?;
     let program = program.to_string_lossy().into_owned();
-    let command = [program.as_str(), "4", "x"];
+    let command = [program.as_str(), "5", "x"];
     let log = workshop.path.join("log");
-    let mut output = recorded(&workshop, &command[..if dies { 3 } else { 2 }], &log)?;
+    let mut output = recorded(&workshop, &command[..if dies { 3 } else { 2 }], "2s", &log)?;
     let messages = take_messages(&mut output);
     let ended = if dies { output.status.signal() == Some(SIGSEGV) } else { output.status.success() };
     ensure!(ended, "{messages}{}", printed(&output));
     // Of the end alone the log is made first; positions stay the same when all of it is.
     let position = end_of(&log)?;
-    let made = fs::read_to_string(log.join("light/expanded"))?;
-    ensure!(made.trim_end().contains(' '), "all was made: {made}");
+    let first = made_from(&log)?;
     verify(&log, &output, "1")?;
-    let made = fs::read_to_string(log.join("light/expanded"))?;
-    ensure!(!made.trim_end().is_empty(), "{made}");
+    ensure!(made_from(&log)? < first, "all was made before it was asked");
     ensure!(end_of(&log)? == position, "the end is elsewhere");
     let kept = kept_output(&log)?;
     ensure!(output.stdout.ends_with(&kept) && kept.len() > 20, "{}", String::from_utf8_lossy(&kept));
@@ -115,7 +120,7 @@ fn own(name: &str, dies: bool) -> Result<()> {
 fn script((name, command, last): Case) -> Result<()> {
     let workshop = Workshop::new(&format!("light-ring-{name}"))?;
     let log = workshop.path.join("log");
-    let mut output = recorded(&workshop, command, &log)?;
+    let mut output = recorded(&workshop, command, "1s", &log)?;
     let messages = take_messages(&mut output);
     ensure!(output.status.success() && messages.is_empty(), "{messages}{}", printed(&output));
     let packed = workshop.path.join("packed");
