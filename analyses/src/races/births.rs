@@ -22,7 +22,7 @@ const TLS: u64 = 56;
 /// How threads begin and end.
 #[derive(Clone, Default)]
 pub struct Births {
-    /// The threads that were made, in their order.
+    /// The threads that were there when the log began, and those that were made, in their order.
     order: Vec<usize>,
     /// The words that the kernel clears, and whose they are. One that is used again has several.
     words: HashMap<u64, Vec<usize>>,
@@ -45,7 +45,8 @@ impl Births {
     /// # Errors
     /// The log cannot be read or replayed.
     pub fn new(log: &Log, times: &Times, cursor: &mut Cursor<'_>) -> Result<Self> {
-        let mut births = Self::default();
+        let mut births =
+            Self { order: (0..times.len()).filter(|thread| !times.begins(*thread)).collect(), ..Self::default() };
         let (mut bases, mut told): (Vec<Option<u64>>, Option<Told>) = (vec![None; times.len()], None);
         for (thread, base) in bases.iter_mut().enumerate() {
             let id = times.id(thread);
@@ -82,6 +83,11 @@ impl Births {
     /// Where a thread has its own part of memory: in what was mapped for its stack.
     pub fn own_memory(&self, thread: usize) -> Option<u64> {
         self.bases.get(thread).copied().flatten()
+    }
+
+    /// Where another thread has that, of those below an address the highest.
+    pub fn below(&self, own: u64) -> Option<u64> {
+        self.bases.iter().flatten().copied().filter(|other| *other < own).max()
     }
 
     fn clears(&mut self, word: u64, thread: usize) {

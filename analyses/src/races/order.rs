@@ -191,6 +191,16 @@ impl Order {
         }
     }
 
+    /// A thread has a lock, which may be any.
+    pub fn take_locks(&mut self, thread: usize) {
+        self.clocks(thread);
+        let is_lock = |object: &Object| matches!(object, Object::Lock(_) | Object::Readers(_));
+        for (_, given) in self.objects.iter().filter(|(object, _)| is_lock(object)) {
+            self.threads[thread].join(given, Meaning::Exclusion);
+        }
+        self.pass_on(thread);
+    }
+
     /// A thread comes behind all that another one does up to its end. What that one has not come to yet, as nothing that was recorded orders it
     /// before this, is added when it does.
     pub fn outlive(&mut self, thread: usize, other: usize, end: u64) {

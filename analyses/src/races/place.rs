@@ -253,6 +253,12 @@ impl Code {
         atomic
     }
 
+    /// What the function of the C library does in which an instruction is, by its number.
+    pub fn function(&mut self, site: u32) -> Doing {
+        let symbol = self.symbols.lookup(Addr(self.sites[site as usize])).symbol;
+        Doing::named(symbol.as_ref().map(|symbol| symbol.name.as_str()))
+    }
+
     /// What is known of a block.
     #[inline]
     pub fn of(&mut self, block: &Block) -> &Known {
@@ -297,6 +303,8 @@ pub struct Whereabouts {
     outer: Vec<Doing>,
     /// What signals interrupted.
     interrupted: Vec<(Doing, Control, bool, usize)>,
+    /// Whether it is where the log begins, in a call of which the beginning is not there; and the first instruction of the last block of a library.
+    amid: Option<Option<u32>>,
 }
 
 impl Whereabouts {
@@ -305,7 +313,34 @@ impl Whereabouts {
     pub fn new(is_first: bool) -> Self {
         let now = if is_first { Doing::Own } else { Doing::Internal };
         let (outer, interrupted) = (Vec::new(), Vec::new());
-        Self { now, ended: Control::Next, was_own: is_first, untold: None, outer, interrupted }
+        Self { now, ended: Control::Next, was_own: is_first, untold: None, outer, interrupted, amid: None }
+    }
+
+    /// The log begins when the thread did long ago: if it is in the C library, it may be in a function that orders it behind others.
+    #[must_use]
+    pub fn amid() -> Self {
+        Self { now: Doing::Ordering, amid: Some(None), ..Self::new(false) }
+    }
+
+    /// Whether it is still in the call in which the log begins.
+    #[must_use]
+    #[inline]
+    pub fn is_amid(&self) -> bool {
+        self.amid.is_some()
+    }
+
+    /// Another block begins, or what is untold. The first instruction of the last block in the call in which the log begins, if that is behind it.
+    pub fn left(&mut self, next: Option<&Known>) -> Option<u32> {
+        let last = self.amid.as_mut()?;
+        match next {
+            Some(Known { owner: Owner::Libc, first_site, .. }) => *last = Some(*first_site),
+            Some(Known { owner: Owner::Loader, .. }) => {}
+            None if self.untold.is_some() => {}
+            // A function of the program's, which the library calls.
+            _ if self.ended == Control::Call => {}
+            _ => return self.amid.take().flatten(),
+        }
+        None
     }
 
     /// What it does.

@@ -66,6 +66,12 @@ impl Times {
         self.threads.len()
     }
 
+    /// Whether the log has a thread from its beginning on.
+    #[must_use]
+    pub fn begins(&self, thread: usize) -> bool {
+        self.threads[thread].intervals.first().is_none_or(|(interval, _)| *interval == IntervalNo(0))
+    }
+
     /// A thread, by its number.
     #[must_use]
     pub fn id(&self, thread: usize) -> ThreadId {

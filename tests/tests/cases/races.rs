@@ -10,6 +10,7 @@
 //! | `torn: PATTERN NAME` | an atomicity violation |
 //! | `deadlock: NAME...`, `cycle: NAME...` | the locks of a deadlock, or of a cycle that did not close, with ", " between |
 //! | `flags: ...` | further arguments for the compiler |
+//! | `recorded: ...` | options of `bugnet record`; there may be several |
 //!
 //! Lines of which accesses race end with `/* RACE */`, those of a violation with `/* TORN */`; where locks of a deadlock or cycle are taken, and
 //! where they are wanted, with `/* HOLDS */` and `/* WAITS */`.
@@ -68,11 +69,17 @@ impl Program {
         Ok(program)
     }
 
-    /// Builds it, records it, and runs a command on the log, which stays.
-    fn found(&self, workshop: &Workshop, command: &str) -> Result<Value> {
+    /// The ways in which it is recorded: options.
+    fn ways(&self) -> Vec<Vec<&str>> {
+        let ways = self.said("recorded");
+        if ways.is_empty() { vec![Vec::new()] } else { ways.iter().map(|way| way.split(' ').collect()).collect() }
+    }
+
+    /// Builds it, records it with these options, and runs a command on the log, which stays.
+    fn found(&self, workshop: &Workshop, options: &[&str], command: &str) -> Result<Value> {
         let (program, log) = (self.build(&workshop.path)?, workshop.path.join("log"));
         let job = Job::new(&workshop.path, [program.to_string_lossy()]);
-        let output = run(&mut job.recorded(&log, &[])?)?;
+        let output = run(&mut job.recorded(&log, options)?)?;
         let expected = if self.said("deadlock").is_empty() { None } else { Some(libc::SIGALRM) };
         ensure!(output.status.signal() == expected, "{}\n{}", output.status, printed(&output));
         ensure!(expected.is_some() || output.status.success(), "{}\n{}", output.status, printed(&output));
@@ -227,9 +234,13 @@ fn position(place: &Value) -> Result<String> {
 
 /// Races and violations are those that the program says, and no other ones.
 fn races(program: &Program) -> Result<()> {
+    program.ways().iter().try_for_each(|options| races_if(program, options).with_context(|| options.join(" ")))
+}
+
+fn races_if(program: &Program, options: &[&str]) -> Result<()> {
     let workshop = Workshop::new(&format!("races-{}", program.name()))?;
     let log = workshop.path.join("log");
-    let found = program.found(&workshop, "races")?;
+    let found = program.found(&workshop, options, "races")?;
     let expected = program.said("race");
     let mut lines = BTreeSet::new();
     for race in list(&found, "races")? {
@@ -256,10 +267,12 @@ fn races(program: &Program) -> Result<()> {
 
 /// However they are looked for, they are the same.
 fn same_races(program: &Program) -> Result<()> {
-    let workshop = Workshop::new(&format!("races-same-{}", program.name()))?;
-    program.found(&workshop, "races")?;
-    must_be_same(&workshop.path.join("log"))?;
-    workshop.done()
+    program.ways().iter().try_for_each(|options| {
+        let workshop = Workshop::new(&format!("races-same-{}", program.name()))?;
+        program.found(&workshop, options, "races")?;
+        must_be_same(&workshop.path.join("log"))?;
+        workshop.done()
+    })
 }
 
 fn torn(program: &Program, found: &Value, log: &Path) -> Result<()> {
@@ -282,7 +295,7 @@ fn torn(program: &Program, found: &Value, log: &Path) -> Result<()> {
 
 fn deadlocks(program: &Program) -> Result<()> {
     let workshop = Workshop::new(&format!("deadlocks-{}", program.name()))?;
-    let found = program.found(&workshop, "deadlocks")?;
+    let found = program.found(&workshop, &[], "deadlocks")?;
     let waits = list(&found, "waits")?;
     let (mut closed, mut cycles) = (Vec::new(), Vec::new());
     let (mut holds, mut wants) = (BTreeSet::new(), BTreeSet::new());

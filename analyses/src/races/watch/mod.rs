@@ -19,6 +19,7 @@ use super::tenure::Tenures;
 use super::times::Times;
 use crate::locks::{Locking, Locks, Mode, Step};
 use bugnet_events::calls::{Called, Calls};
+use bugnet_events::code::Block;
 use bugnet_events::stretch::{Access as Touched, Ran, Untold};
 use bugnet_events::walk::{Did, Visit, Visitor};
 use bugnet_format::types::Tid;
@@ -37,6 +38,8 @@ const MOST_RANGES: usize = 1 << 18;
 /// System calls that say something about the order of threads, or about what memory is.
 const MMAP: u64 = 9;
 const MAP_STACK: u64 = 0x2_0000;
+/// Bytes of a stack, of which that is not known.
+const STACK: u64 = 8 << 20;
 const MUNMAP: u64 = 11;
 const MREMAP: u64 = 25;
 const CLONE: u64 = 56;
@@ -152,7 +155,7 @@ impl Visitor for Watch {
     #[inline]
     fn passes(&mut self, tid: Tid, ran: &Ran<'_>) -> bool {
         let Some(Quiet { thread, is_idle, .. }) = self.quiet.filter(|quiet| quiet.tid == tid) else { return false };
-        if !(ran.block.is_plain || is_idle && ran.registers_told() <= 1) {
+        if !(ran.block.is_plain || is_idle && ran.registers_told() <= 1) || self.threads[thread].whereabouts.is_amid() {
             return false;
         }
         let Self { shared, threads, code, .. } = self;
@@ -200,6 +203,7 @@ impl Visitor for Watch {
             self.quiet = self.quiet(place.tid);
         }
         let Some((thread, count)) = self.times.count(place) else { return };
+        self.leaves(thread, None);
         let doing = self.threads[thread].whereabouts.go_on();
         self.executes(thread, count, count + untold.len, doing);
         self.accesses_untold((thread, count), untold, doing);
@@ -220,7 +224,7 @@ impl Watch {
     ) -> Self {
         births.words().for_each(|word| shared.lines.touch(word, 4));
         let thread = |number: usize| Thread {
-            whereabouts: Whereabouts::new(number == 0),
+            whereabouts: if times.begins(number) { Whereabouts::new(number == 0) } else { Whereabouts::amid() },
             calls: OpenCalls::new(number as u64),
             awaited: None,
             received: None,
@@ -450,7 +454,28 @@ impl Watch {
         }
     }
 
+    /// A thread goes on with a block, or with what is untold. If it has come back from the call in which the log begins, which may have waited for others, it comes behind what these have done.
+    fn leaves(&mut self, thread: usize, block: Option<&Block>) {
+        let whereabouts = &mut self.threads[thread].whereabouts;
+        if !whereabouts.is_amid() {
+            return;
+        }
+        let Some(last) = whereabouts.left(block.map(|block| self.code.of(block))) else { return };
+        match self.code.function(last) {
+            // Which lock it has now, the call's beginning would say.
+            Doing::Excluding | Doing::Ordering => self.order.take_locks(thread),
+            Doing::Joining => {
+                let gone = |other: &usize| *other != thread && self.times.has_ended(*other);
+                for other in (0..self.times.len()).filter(gone) {
+                    self.order.outlive(thread, other, self.times.end(other));
+                }
+            }
+            Doing::Own | Doing::ForCaller | Doing::Internal => {}
+        }
+    }
+
     fn ran(&mut self, thread: usize, count: u64, ran: &Ran<'_>, instructions: Range<usize>) {
+        self.leaves(thread, Some(ran.block));
         let known = self.code.of(ran.block);
         let state = &mut self.threads[thread];
         if instructions.start == 0 {
@@ -511,10 +536,13 @@ impl Watch {
     /// A thread begins on a stack that another one may have had.
     fn new_stack(&mut self, thread: usize) {
         let Some(own) = self.births.own_memory(thread) else { return };
-        let stack = self.stacks.range(..=own).next_back().map(|(start, len)| (*start, *len));
-        if let Some((start, len)) = stack.filter(|(start, len)| own - start < *len) {
-            self.forget(start, len);
-        }
+        let mapped = self.stacks.range(..=own).next_back().map(|(start, len)| (*start, *len));
+        let (start, len) = mapped.filter(|(start, len)| own - start < *len).unwrap_or_else(|| {
+            // It was mapped before the log begins: it ends above that of another thread.
+            let start = self.births.below(own).map_or(0, |other| other | (PAGE - 1)).max(own.saturating_sub(STACK));
+            (start, (own | (PAGE - 1)) - start)
+        });
+        self.forget(start, len);
     }
 
     fn gives(&mut self, thread: usize, count: u64, object: Object) {
