@@ -9,6 +9,7 @@ use crate::elf::PAGE;
 use crate::hot::Frame;
 use crate::layout::{CLOCK, EPOCH, NEW, OUTPUT, STATE, THREAD};
 use crate::log::{self, Record};
+use crate::members::words;
 use crate::signals::Context;
 use crate::snapshot;
 use crate::stack::{AT_HWCAP2, FSGSBASE, Kernel};
@@ -21,6 +22,7 @@ use crate::threads;
 use crate::turn;
 use core::arch::asm;
 use core::fmt::Write;
+use core::sync::atomic::Ordering;
 
 /// Where the word lies.
 const AT: u64 = 0x1103_0000_0000;
@@ -39,6 +41,8 @@ const LEGACY: usize = 512;
 pub struct Epochs {
     /// The word when it has last looked; none where nobody asks for epochs.
     seen: Option<u32>,
+    /// Which epoch it has last begun, or could not, of those that processes begin together which share memory.
+    common: u32,
     /// The fork that writes the memory of the last one.
     fork: Option<u32>,
     /// Whether forks have not all memory of the program's.
@@ -49,7 +53,7 @@ pub struct Epochs {
 
 impl Epochs {
     pub const fn new() -> Self {
-        Self { seen: None, fork: None, is_off: false, reads_bases: false }
+        Self { seen: None, common: 0, fork: None, is_off: false, reads_bases: false }
     }
 }
 
@@ -92,6 +96,11 @@ impl Stand {
     pub fn begins(&mut self, frame: u64, base: Option<u64>) {
         let [fs, gs] = bases();
         (self.place, self.bases) = (Some(Place::Beginning(frame)), [base.unwrap_or(fs), gs]);
+    }
+
+    /// Whether it has begun.
+    fn is_amid(&self) -> bool {
+        !matches!(self.place, None | Some(Place::Beginning(_)))
     }
 
     fn see(&mut self) {
@@ -185,7 +194,7 @@ pub fn begin(kernel: &Kernel) {
         let epochs = &mut state::get().epochs;
         epochs.seen = Some(word());
         epochs.reads_bases = kernel.auxiliary_of(AT_HWCAP2).is_some_and(|features| features & FSGSBASE != 0);
-        log::begin_part();
+        log::begin_part(0);
     }
 }
 
@@ -210,18 +219,50 @@ pub fn begin_if_due() {
 
 #[cold]
 fn begin_one() {
-    let state = state::get();
-    state.epochs.seen = Some(word());
-    // Processes that share memory would have to begin one together.
-    let can_be = state.on && !state.full && state.ends.is_none() && state.lent == 0 && !state.epochs.is_off;
-    if !can_be || turn::is_with_others() || turn::is_lost() || is_writing() {
+    let asked = word();
+    state::get().epochs.seen = Some(asked);
+    if can_begin() {
+        if turn::is_with_others() {
+            words().epoch.store(asked, Ordering::SeqCst);
+            state::get().epochs.common = asked;
+        }
+        thread::get().stand.see();
+        begin_with(asked);
+    }
+}
+
+/// The calling thread has the turn again, and goes on from where it has told that it waits: if another process has begun an epoch with which this one shares memory, this one does so
+/// now, before it changes any. If it cannot, its log says that it lacks this epoch.
+pub fn follow() {
+    let asked = words().epoch.load(Ordering::SeqCst);
+    let epochs = &mut state::get().epochs;
+    if epochs.seen.is_none() || epochs.common == asked {
         return;
     }
-    let me = thread::get();
-    me.stand.see();
+    (epochs.common, epochs.seen) = (asked, Some(asked));
+    if can_begin() && thread::get().stand.is_amid() {
+        begin_with(asked);
+    } else {
+        log::begin_part(asked);
+    }
+}
+
+/// What processes know of each other that share memory begins anew.
+pub fn begin_with_others() {
+    state::get().epochs.common = words().epoch.load(Ordering::SeqCst);
+}
+
+fn can_begin() -> bool {
+    let state = state::get();
+    let is_captured = state.on && !state.full && state.ends.is_none() && state.lent == 0;
+    is_captured && !state.epochs.is_off && !turn::is_lost() && !is_writing()
+}
+
+fn begin_with(asked: u32) {
+    let state = state::get();
     state.output = OUTPUT;
-    let Some(part) = log::begin_part() else { return };
-    if note(me, part) {
+    let Some(part) = log::begin_part(asked) else { return };
+    if note(thread::get(), part) {
         state.epochs.fork = snapshot::take(part);
     }
 }

@@ -6,13 +6,14 @@ mod threads;
 use crate::elf::PAGE;
 use crate::files::{self, Key};
 use crate::layout::{
-    BYTES, EPOCH, HEADER, MAGIC, MAP, MEMORY_HEADER, MEMORY_MAGIC, OF_FILE, PAGES, PART, PART_NUMBER, REGION_WORDS,
-    SHARED_REGION, SNAPSHOT, STACK, STACK_REGION, START, USED,
+    BYTES, EPOCH, GROUP_MEMORY, HEADER, MAGIC, MAP, MEMORY_HEADER, MEMORY_MAGIC, OF_FILE, OF_GROUP, PAGES, PART,
+    PART_NUMBER, REGION_WORDS, SHARED_REGION, SNAPSHOT, STACK, STACK_REGION, START, USED,
 };
 use crate::log::AT;
 use crate::start::jump;
 use crate::sys::{self, MAP_ANONYMOUS, MAP_FIXED_NOREPLACE, MAP_GROWSDOWN, MAP_PRIVATE, MAP_SHARED, MAP_STACK};
 use crate::text::{Text, fail};
+use core::fmt::Write;
 
 fn word(at: u64) -> u64 {
     sys::read_word(at).unwrap_or_else(|| fail("the light log is damaged", 0))
@@ -91,6 +92,27 @@ fn map_file(folder: &[u8], key: Key, [at, len, protection, offset]: [u64; 4]) {
     close(file);
 }
 
+/// Most bytes of memory that forks share: its file has a size from the beginning on, whoever makes it.
+const MOST_SHARED: u64 = 1 << 36;
+
+/// Maps memory that forks share, which is that of a file here.
+fn map_shared(path: &[u8], memory: u64, [at, len, protection, offset]: [u64; 4]) {
+    let mut name = Text::<1200>::new();
+    name.push(path);
+    let _ = write!(name, "{GROUP_MEMORY}/{memory:x}");
+    // SAFETY: a path that ends with a zero byte; this program's own descriptor.
+    let file = unsafe {
+        let file = sys::call3(sys::OPEN, name.address(), sys::O_RDWR | sys::O_CREAT, 0o600);
+        let sized = if file < 0 { file } else { sys::call3(sys::FTRUNCATE, file as u64, MOST_SHARED, 0) };
+        if sized < 0 {
+            fail("memory that processes share cannot be made", sized);
+        }
+        file as u64
+    };
+    map([at, len, protection, MAP_SHARED | MAP_FIXED_NOREPLACE, file, offset]);
+    close(file);
+}
+
 /// Makes memory that was there at the start.
 fn memory(body: u64, folder: &[u8]) {
     let [at, len, protection, source, offset] = core::array::from_fn(|i| word(body + 8 * i as u64));
@@ -151,6 +173,8 @@ fn memory_at_epoch(path: &[u8], folder: &[u8]) {
         let first = if has_pages { sys::PROT_READ | sys::PROT_WRITE } else { protection };
         if source == OF_FILE {
             map_file(folder, key, [start, len, first, offset]);
+        } else if source == OF_GROUP {
+            map_shared(path, key.0[0], [start, len, first, offset]);
         } else {
             let whose = if bits & SHARED_REGION != 0 { MAP_SHARED } else { MAP_PRIVATE };
             let grows = if bits & STACK_REGION != 0 { MAP_GROWSDOWN | MAP_STACK } else { 0 };

@@ -129,7 +129,7 @@ fn fork(context: &mut Context, number: u64, args: &[u64; 6], flags: u64) {
         given[0] = structure.as_ptr() as u64;
     }
     // Both can write what is shared.
-    let place = if state::get().shared.is_any() {
+    let (place, group) = if state::get().shared.is_any() {
         let Some(place) = turn::place_for_fork() else {
             return end::because(
                 context,
@@ -137,9 +137,9 @@ fn fork(context: &mut Context, number: u64, args: &[u64; 6], flags: u64) {
                 true,
             );
         };
-        Some(place)
+        (Some(place), log::begin_group())
     } else {
-        None
+        (None, 0)
     };
     // A signal that has come is the parent's; what comes to the child finds it ready.
     let before = signals::block(u64::MAX);
@@ -166,7 +166,7 @@ fn fork(context: &mut Context, number: u64, args: &[u64; 6], flags: u64) {
         state::get().signals.forget_handlers();
     }
     let state = state::get();
-    if let Err(error) = log::begin(From { pid: from, program, how: FORKED, call: at as u32 }) {
+    if let Err(error) = log::begin(From { pid: from, program, how: FORKED, call: at as u32, group }) {
         say(format_args!("a forked process is not recorded: the log has no room for it (error {})", -error));
         // The parent's log is no longer there. Those that share memory with it stop where they are when it has its turn, and are told.
         state.full = true;

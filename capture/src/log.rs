@@ -2,7 +2,8 @@
 
 use crate::elf::PAGE;
 use crate::layout::{
-    BEFORE, BEGAN, FROM, HEAD, HEADER, MAGIC, ORIGIN, PART, PART_BEGAN, PART_NUMBER, PROCESS, USED, WENT_ON,
+    ASKED, BEFORE, BEGAN, FROM, GROUP, HEAD, HEADER, MAGIC, ORIGIN, PART, PART_BEGAN, PART_NUMBER, PROCESS, USED,
+    WENT_ON,
 };
 use crate::state;
 use crate::sys;
@@ -31,6 +32,8 @@ pub struct From {
     pub program: u32,
     pub how: u32,
     pub call: u32,
+    /// The group of processes that share memory, if it is one of those.
+    pub group: u64,
 }
 
 /// Where in its log the process is.
@@ -51,7 +54,7 @@ pub struct Log {
 
 impl Log {
     pub const fn new() -> Self {
-        let from = From { pid: 0, program: 0, how: 0, call: 0 };
+        let from = From { pid: 0, program: 0, how: 0, call: 0, group: 0 };
         Self { part: 0, before: 0, size: 0, used: 0, ready: 0, from, began: 0 }
     }
 
@@ -151,6 +154,8 @@ fn open(size: usize, least: usize) -> Result<(), i64> {
     store(PART_NUMBER, part.into());
     store(BEFORE, before);
     store(PART_BEGAN, if part > 0 { now() } else { began });
+    store(GROUP, from.group);
+    store(ASKED, 0);
     store(USED, HEADER as u64);
     (state.log.size, state.log.used, state.log.ready) = (size, HEADER, FEW as usize);
     Ok(())
@@ -170,9 +175,25 @@ fn go_on(most: usize) -> bool {
     is_open
 }
 
-/// The log goes on in another file, if that is possible: its number.
-pub fn begin_part() -> Option<u32> {
-    (!state::get().full && go_on(0)).then(|| state::get().log.part)
+/// The log goes on in another file, if that is possible: its number. `asked`: for which epoch, by what the clock said; 0 for none.
+pub fn begin_part(asked: u32) -> Option<u32> {
+    let is_open = !state::get().full && go_on(0);
+    if is_open {
+        store(ASKED, asked.into());
+    }
+    is_open.then(|| state::get().log.part)
+}
+
+/// The process shares memory with those that it makes: the group of all that do, which is its own from here on, unless it is of one.
+pub fn begin_group() -> u64 {
+    let state = state::get();
+    if state.log.from.group == 0 {
+        state.log.from.group = u64::from(state.pid) | u64::from(state.program) << 32;
+        if !state.full {
+            store(GROUP, state.log.from.group);
+        }
+    }
+    state.log.from.group
 }
 
 /// The log is over, and the process goes on: nobody has it mapped from here on, so that it can be removed, and nothing more can be written.

@@ -37,8 +37,22 @@ pub struct Words {
     used: AtomicU32,
     /// How often somebody has begun to wait.
     tickets: AtomicU64,
+    /// The epoch that all of them begin, each as soon as it has the turn: what the clock said that asked for it.
+    pub epoch: AtomicU32,
+    /// Memory that one of them has listed, and for which epoch.
+    listed: [Listed; LISTED],
     members: [Member; thread::MOST],
 }
+
+/// Shared memory, by what tells it from other one; and an epoch.
+#[repr(C)]
+struct Listed {
+    memory: AtomicU64,
+    epoch: AtomicU64,
+}
+
+/// Most shared memory that they list in an epoch.
+const LISTED: usize = 256;
 
 /// One of them; nobody, where it has no thread.
 #[repr(C)]
@@ -82,6 +96,19 @@ pub fn join(pid: u32, tid: u32) -> Option<u32> {
     words().members[place].pid.store(pid, Ordering::SeqCst);
     words().used.fetch_max(place as u32 + 1, Ordering::SeqCst);
     Some(place as u32)
+}
+
+/// Whether it is for the process, which has the turn, to list this memory in the epoch: nobody else has. None where there is no room for it.
+pub fn lists(memory: u64) -> Option<bool> {
+    let (listed, epoch) = (&words().listed, words().epoch.load(Ordering::SeqCst).into());
+    let is_now = |one: &&Listed| one.epoch.load(Ordering::SeqCst) == epoch;
+    if listed.iter().filter(is_now).any(|one| one.memory.load(Ordering::SeqCst) == memory) {
+        return Some(false);
+    }
+    let free = listed.iter().find(|one| !is_now(one))?;
+    free.memory.store(memory, Ordering::SeqCst);
+    free.epoch.store(epoch, Ordering::SeqCst);
+    Some(true)
 }
 
 /// The member at a place.

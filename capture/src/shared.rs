@@ -10,6 +10,7 @@ use crate::signals;
 use crate::state;
 use crate::sys::{self, MAP_ANONYMOUS, MAP_SHARED};
 use crate::turn;
+use core::ops::Range;
 
 const NEWFSTATAT: u64 = 262;
 const F_GETFL: u64 = 3;
@@ -41,6 +42,10 @@ struct File {
 struct Mapped {
     start: u64,
     end: u64,
+    /// What tells it from other memory, in all processes that have it.
+    key: u64,
+    /// Whether it is for this process to list its pages, where an epoch begins.
+    is_listed: bool,
     /// Whether the program has asked for memory that it can write.
     is_writable: bool,
     file: Option<File>,
@@ -51,6 +56,8 @@ struct Mapped {
 pub struct Shared {
     mapped: [Option<Mapped>; MOST],
     count: usize,
+    /// How many there were.
+    made: u32,
     /// How many of them are of files.
     of_files: usize,
     /// The file that the call maps which is being made.
@@ -62,7 +69,7 @@ pub const OPENED: &str = "another process opens a file that the program has mapp
 
 impl Shared {
     pub const fn new() -> Self {
-        Self { mapped: [None; MOST], count: 0, of_files: 0, maps: None }
+        Self { mapped: [None; MOST], count: 0, made: 0, of_files: 0, maps: None }
     }
 
     /// Whether there is any.
@@ -75,9 +82,23 @@ impl Shared {
         self.of_files > 0
     }
 
-    /// Where it lies.
-    pub fn ranges(&self) -> impl Iterator<Item = core::ops::Range<u64>> + '_ {
-        self.mapped.iter().flatten().map(|mapped| mapped.start..mapped.end)
+    /// An epoch begins: finds out of which memory it is for this process to list the pages. None where that cannot be told.
+    pub fn list(&mut self) -> Option<()> {
+        for mapped in self.mapped.iter_mut().flatten() {
+            mapped.is_listed = !turn::is_with_others() || members::lists(mapped.key)?;
+        }
+        Some(())
+    }
+
+    /// Where memory lies of which the process lists the pages.
+    pub fn listed(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.mapped.iter().flatten().filter(|mapped| mapped.is_listed).map(|mapped| mapped.start..mapped.end)
+    }
+
+    /// What tells the memory at an address from other one, how many bytes of it come before, and whether the process lists its pages.
+    pub fn at(&self, address: u64) -> Option<(u64, u64, bool)> {
+        let mapped = self.mapped.iter().flatten().find(|mapped| (mapped.start..mapped.end).contains(&address))?;
+        Some((mapped.key, address - mapped.start, mapped.is_listed))
     }
 
     fn files(&self) -> impl Iterator<Item = File> + '_ {
@@ -105,7 +126,10 @@ impl Shared {
         let slot = self.mapped.iter_mut().find(|slot| slot.is_none());
         match (slot, u64::try_from(result)) {
             (Some(slot), Ok(start)) if is_ours => {
-                *slot = Some(Mapped { start, end: start + args[1], is_writable: args[2] & sys::PROT_WRITE != 0, file });
+                self.made = self.made.wrapping_add(1);
+                let key = u64::from(state::get().pid) << 32 | u64::from(self.made);
+                let is_writable = args[2] & sys::PROT_WRITE != 0;
+                *slot = Some(Mapped { start, end: start + args[1], key, is_listed: false, is_writable, file });
                 self.count += 1;
             }
             _ => file.into_iter().for_each(File::give_back),

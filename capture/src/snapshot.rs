@@ -9,7 +9,8 @@ use crate::files::Key;
 use crate::fork;
 use crate::hot;
 use crate::layout::{
-    MEMORY_HEADER, MEMORY_MAGIC, OF_FILE, PAGES, REGION_WORDS, SHARED_REGION, SNAPSHOT, STACK_REGION, UNFINISHED, ZEROS,
+    MEMORY_HEADER, MEMORY_MAGIC, OF_FILE, OF_GROUP, PAGES, REGION_WORDS, SHARED_REGION, SNAPSHOT, STACK_REGION,
+    UNFINISHED, ZEROS,
 };
 use crate::log;
 use crate::reach::LINE;
@@ -60,17 +61,18 @@ const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
 const OF_OTHERS: u64 = 1 << 61;
 
-/// Memory that forks share, as it is where an epoch begins: a fork sees it change.
+/// Memory that forks share, and whose pages the process lists, as it is where an epoch begins: a fork sees it change.
 struct Copies(u64);
 
 /// Where they lie, one behind the other, and most bytes of them: to copy more takes the program too long.
 const COPIES: u64 = ROOM + 8 * ROOMS;
-const MOST_COPIED: u64 = 64 << 20;
+const MOST_COPIED: u64 = 256 << 20;
 
 impl Copies {
     /// Makes them; none where there is too much of it, or some of it cannot be read.
     fn make() -> Option<Self> {
-        let ranges = || state::get().shared.ranges();
+        state::get().shared.list()?;
+        let ranges = || state::get().shared.listed();
         let bytes: u64 = ranges().map(|range| range.end - range.start).sum();
         let copies = (bytes <= MOST_COPIED).then_some(Self(bytes))?;
         if bytes > 0 {
@@ -91,7 +93,7 @@ impl Copies {
     /// Where the copy of an address is; none of memory that is not shared.
     fn of(address: u64) -> Option<u64> {
         let mut at = COPIES;
-        for range in state::get().shared.ranges() {
+        for range in state::get().shared.listed() {
             if range.contains(&address) {
                 return Some(at + address - range.start);
             }
@@ -513,17 +515,25 @@ fn write_to(list: u64, part: u32) -> Option<()> {
 
 impl Snapshot {
     fn add(&mut self, region: &Region<'_>) -> Option<()> {
-        let file = region.file();
+        let group = if region.is_shared() { state::get().shared.at(region.start) } else { None };
+        let file = if group.is_none() { region.file() } else { None };
         let is_stack = region.path == b"[stack]";
         let kind = if region.is_shared() && file.is_none() { SHARED_REGION } else { 0 };
         let kind = kind | if is_stack { STACK_REGION } else { 0 };
-        let (source, Key(key)) = file.map_or((ZEROS, Key([0; 4])), |key| (OF_FILE, key));
+        let (source, Key(key), offset) = match (file, group) {
+            (Some(key), _) => (OF_FILE, key, region.offset),
+            (None, Some((key, before, _))) => (OF_GROUP, Key([key, 0, 0, 0]), before),
+            (None, None) => (ZEROS, Key([0; 4]), region.offset),
+        };
         let path = if file.is_some() { region.path } else { b"" };
-        let fields = [region.start, region.end, region.protection() | kind, source, region.offset];
+        let fields = [region.start, region.end, region.protection() | kind, source, offset];
         for word in fields.into_iter().chain(key).chain([path.len() as u64]) {
             self.regions.push(word)?;
         }
         self.regions.push_text(path)?;
+        if group.is_some_and(|(.., is_listed)| !is_listed) {
+            return Some(());
+        }
         if region.protection() & PROT_READ == 0 {
             // SAFETY: the fork's own memory, or its own view of it.
             unsafe { sys::call3(sys::MPROTECT, region.start, region.end - region.start, PROT_READ) };

@@ -143,7 +143,7 @@ fn parse(text: &[u8]) -> (From, u32, u32) {
         3 => SPAWNED,
         _ => STARTED,
     };
-    (From { how, pid: next(), program: next(), call: next() }, next(), next())
+    (From { how, pid: next(), program: next(), call: next(), group: 0 }, next(), next())
 }
 
 /// The program runs without being recorded.

@@ -86,6 +86,7 @@ pub fn begin() -> bool {
     }
     let place = if members::make() { members::join(state::get().pid, thread::get().tid) } else { None };
     if let Some(place) = place {
+        epoch::begin_with_others();
         thread::get().place = place;
         words().holder.store(id(thread::get()), Ordering::SeqCst);
         MANY.store(true, Ordering::Relaxed);
@@ -107,6 +108,7 @@ pub fn begin_forked(place: Option<u32>) {
     if let Some(place) = place {
         me.place = place;
         members::of(place).is(state::get().pid, me.tid);
+        me.stand.is_at(Place::Beginning(0));
         take();
     } else {
         MANY.store(false, Ordering::Relaxed);
@@ -185,6 +187,9 @@ fn take_behind(is_interrupted: bool) {
     note(thread::get().tid);
     if is_with_others() && state::get().shared.adopt() {
         state::get().ends = Some(shared::OPENED);
+    }
+    if is_with_others() {
+        epoch::follow();
     }
 }
 

@@ -214,7 +214,7 @@ impl Light {
         let mut parents: HashMap<ProcessId, u32> = HashMap::new();
         let mut processes = Vec::new();
         for parts in Parts::all(path).map_err(system(path))? {
-            let header = parts.header;
+            let (header, is_left_out) = (parts.header, parts.is_left_out);
             let mut captured = Captured::read(parts, &programs).map_err(system(path))?;
             if let Some(info) = &mut captured.process.info {
                 programs.insert(header.process, (info.program.clone(), info.args.clone()));
@@ -223,7 +223,9 @@ impl Light {
                 }
                 parents.insert(header.process, info.parent);
             }
-            processes.push(captured);
+            if !is_left_out {
+                processes.push(captured);
+            }
         }
         let files = size_of_files(path).map_err(system(path))?;
         let memory = light::size_of_memory(path).map_err(system(path))?;

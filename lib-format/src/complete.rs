@@ -323,6 +323,8 @@ impl Look<'_> {
         let mut begun = self.processes.iter().map(|(id, info)| (id, info.as_ref().map(|info| info.origin)));
         if let Some(pid) = self.meta.pid.map(Pid)
             && !begun.any(|(id, origin)| id.pid == pid && origin.is_none_or(|origin| origin == Origin::Start))
+            // Of those that share memory, nothing is made of who has done nothing in what is kept.
+            && (self.processes.is_empty() || !self.meta.drops_processes())
             && gaps.is_new(pid.into(), None)
         {
             let nothing = self.killed() && self.processes.is_empty();

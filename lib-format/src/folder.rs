@@ -455,7 +455,11 @@ impl Recording {
     /// It, or that of a process that it was forked from, cannot be read or is damaged.
     pub fn code(&self, process: ProcessId) -> Result<CodeStore> {
         let mut store = CodeStore::default();
-        for (ancestor, inherits) in self.forks(process)?.into_iter().rev() {
+        // Whoever has no pages of another one's needs none of those before, which may not be there.
+        let mut line = self.forks(process)?;
+        let own = line.iter().position(|(_, inherits)| *inherits == Some(CodeSeq(0)));
+        line.truncate(own.unwrap_or(line.len()));
+        for (ancestor, inherits) in line.into_iter().rev() {
             let path = self.path.join(process_folder(ancestor)).join(CODE_FILE);
             let bytes = files::read(&self.source, &path, MAX_BINARY_FILE)?;
             store = CodeStore::decode(&bytes, store.pages, &path)?;

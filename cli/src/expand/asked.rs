@@ -2,7 +2,7 @@
 
 use super::EXPANDED;
 use crate::light::{self, Light};
-use bugnet_format::light::{How, LIGHT_FOLDER, Parts};
+use bugnet_format::light::{How, LIGHT_FOLDER, Parts, begin_together};
 use bugnet_format::types::ProcessId;
 use std::fmt;
 use std::fs;
@@ -34,8 +34,13 @@ pub enum From {
 /// So many calls an epoch has in which something happened.
 const SOMETHING: usize = 100;
 
-/// The log's end, as far as it is asked; all of it, where no epoch lies between.
-fn late(log: &Path, one: &Parts, from: From) -> io::Result<Option<Parts>> {
+/// The log's end, as far as it is asked, and if it can begin there; all of it, where no epoch lies between.
+fn late(
+    log: &Path,
+    one: &Parts,
+    from: From,
+    mut can_begin: impl FnMut(&Parts, u64) -> io::Result<bool>,
+) -> io::Result<Option<Parts>> {
     let mut epochs: Vec<u64> = one.epochs(log).collect();
     let begins = one.begins(log)?;
     epochs.retain(|epoch| *epoch > begins.max(1));
@@ -45,7 +50,7 @@ fn late(log: &Path, one: &Parts, from: From) -> io::Result<Option<Parts>> {
             From::Part(part) => epoch <= part,
             From::Last => light::has_calls(&late, SOMETHING)?,
         };
-        if is_it {
+        if is_it && can_begin(&late, epoch)? {
             return Ok(Some(late));
         }
     }
@@ -63,13 +68,14 @@ impl Asked<'_> {
     }
 }
 
-/// If only the end of a process's log is asked, that takes the place of all of it.
+/// If only the end of a process's log is asked, that takes the place of all of it; and so do the ends of those that it shares memory with.
 pub(super) fn shorten(log: &Path, all: &mut [Parts], chosen: Option<&[ProcessId]>, asked: Asked<'_>) -> io::Result<()> {
-    if let (Asked::End(_, from), Some([id])) = (asked, chosen)
-        && let Some(one) = all.iter_mut().find(|one| one.header.process == *id)
-        && let Some(end) = late(log, one, from)?
-    {
-        *one = end;
+    let (Asked::End(_, from), Some([id])) = (asked, chosen) else { return Ok(()) };
+    let Some(at) = all.iter().position(|one| one.header.process == *id) else { return Ok(()) };
+    let one = all[at].clone();
+    let end = late(log, &one, from, |end, epoch| Ok(end.group.is_none() || begin_together(log, all, *id, epoch)?))?;
+    if let Some(end) = end.filter(|end| end.group.is_none()) {
+        all[at] = end;
     }
     Ok(())
 }
@@ -113,6 +119,11 @@ pub(super) fn is_root(log: &Path, one: &Parts) -> bool {
     one.header.how != How::Forked || one.beginning(log).is_ok_and(|beginning| beginning.is_some())
 }
 
+/// The group of a process that begins with other ones, all of them at an epoch.
+pub(super) fn together(log: &Path, one: &Parts) -> Option<ProcessId> {
+    one.group.filter(|_| !one.is_left_out && one.beginning(log).is_ok_and(|beginning| beginning.is_some()))
+}
+
 /// The process, or the first one before it in the line of forks of which this is true.
 pub(super) fn origin(all: &[Parts], mut id: ProcessId, is_it: impl Fn(&Parts) -> bool) -> ProcessId {
     // No longer than there are processes: what headers say may lead round.
@@ -142,12 +153,18 @@ pub(super) fn missing<'a>(
     chosen: Option<Vec<ProcessId>>,
 ) -> Vec<&'a Parts> {
     let chosen = chosen.map(|chosen| chosen.into_iter().map(|id| root(log, all, id)).collect::<Vec<_>>());
-    let is_missing = |one: &&Parts| {
+    let is_missing = |one: &Parts| {
         let process = one.header.process;
         let is_wanted = chosen.as_ref().is_none_or(|chosen| chosen.contains(&process));
         let is_made = || made.iter().any(|made| made.process == process && made.from <= begins(log, all, process));
-        is_wanted && is_root(log, one) && !is_made()
+        !one.is_left_out && is_wanted && is_root(log, one) && !is_made()
     };
+    // The logs of those that begin together are made together.
+    let is_with = |one: &Parts| {
+        let with = together(log, one);
+        with.is_some() && all.iter().any(|other| together(log, other) == with && is_missing(other))
+    };
+    let is_missing = |one: &&Parts| is_missing(one) || !one.is_left_out && is_root(log, one) && is_with(one);
     all.iter().filter(is_missing).collect()
 }
 

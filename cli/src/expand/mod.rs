@@ -14,9 +14,9 @@ use crate::find_log::{find_log, find_log_asked};
 use crate::light::{self, Light};
 use crate::processes::selected;
 use crate::terminal::progress;
-use asked::{Made, begins, is_root, made, missing, origin, root, shorten};
-use bugnet_format::folder::{META_FILE, Module, Recording};
-use bugnet_format::light::layout::{PAGES, SNAPSHOT};
+use asked::{Made, begins, is_root, made, missing, origin, root, shorten, together};
+use bugnet_format::folder::{META_FILE, Module, Recording, process_folder};
+use bugnet_format::light::layout::{GROUP_MEMORY, PAGES, SNAPSHOT, TURNS, TURNS_BROKEN, TURNS_SIZE};
 use bugnet_format::light::{How, LIGHT_FILES, LIGHT_FOLDER, Parts, is_compressed, part_header, size_of_memory};
 use bugnet_format::record::{EndReason, Record};
 use bugnet_format::source::Source;
@@ -26,9 +26,10 @@ use bugnet_replay::symbols::{Kept, pack_kept_elf};
 use bugnet_replay::tools::{Tool, Tools};
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::fs::{FileExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, Output, Stdio};
 use std::sync::Mutex;
 use tries::{Choices, Learned};
 
@@ -98,11 +99,18 @@ pub fn ensure(log: &Path, asked: Asked<'_>) -> Result<(), Failure> {
             one.header.process
         ));
     }
+    // Of those that have ended, nothing is kept.
+    for one in all.iter().filter(|one| one.is_left_out && one.group.is_some() && matches!(asked, Asked::All)) {
+        complain(&format_args!(
+            "process {}: it did nothing in what is kept of the processes that share its memory, so no log of it is made",
+            one.header.process
+        ));
+    }
     let is_at_hand = |id: ProcessId| {
         [&roots, &empty].into_iter().flatten().any(|one| one.header.process == id)
             || made.iter().any(|made| made.process == id)
     };
-    let is_rest = all.iter().all(|one| !is_root(log, one) || is_at_hand(one.header.process));
+    let is_rest = all.iter().all(|one| one.is_left_out || !is_root(log, one) || is_at_hand(one.header.process));
     let expanded = if roots.is_empty() { Vec::new() } else { expand(log, &all, &roots, is_rest)? };
     let new = empty.iter().map(|one| one.header.process).chain(expanded);
     let new: Vec<Made> = new.map(|process| Made { process, from: begins(log, &all, process) }).collect();
@@ -123,6 +131,42 @@ struct Expander {
     interval: u64,
 }
 
+/// A program that is expanded, with others or alone.
+struct Member {
+    process: ProcessId,
+    /// Its light log, as one file.
+    light: PathBuf,
+    /// The number of the turn with which it begins, if that is with an epoch.
+    turn: Option<u32>,
+}
+
+/// A new folder for memory that those share that begin with an epoch, and, if they are several, the file with their turns.
+fn share(members: &[Member]) -> io::Result<Option<File>> {
+    let Some(first) = members.first() else { return Ok(None) };
+    let name = |member: &Member| {
+        let mut name = member.light.as_os_str().to_owned();
+        name.push(GROUP_MEMORY);
+        PathBuf::from(name)
+    };
+    let folder = name(first);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir(&folder)?;
+    let [_, others @ ..] = members else { return Ok(None) };
+    if others.is_empty() {
+        return Ok(None);
+    }
+    for other in others {
+        let link = name(other);
+        let _ = fs::remove_file(&link);
+        symlink(folder.file_name().unwrap_or_default(), link)?;
+    }
+    let turns = File::create_new(folder.join(TURNS))?;
+    turns.set_len(TURNS_SIZE as u64)?;
+    let goes_on = members.iter().filter_map(|member| member.turn).min().unwrap_or_default();
+    turns.write_all_at(&goes_on.to_le_bytes(), 0)?;
+    Ok(Some(turns))
+}
+
 /// What came of a program's expansion.
 struct Expanded {
     /// The folder of its log.
@@ -132,8 +176,24 @@ struct Expanded {
 }
 
 impl Expander {
-    /// Expands a program, with all that it forked, into a folder.
-    fn once(&self, light: &Path, folder: &Path) -> Result<String, Failure> {
+    /// Expands programs that begin together, with all that they forked, into a folder.
+    fn once(&self, lights: &[Member], folder: &Path) -> Result<String, Failure> {
+        let turns = share(lights).map_err(system(folder))?;
+        let outputs: Vec<Result<Output, Failure>> = std::thread::scope(|scope| {
+            let turns = turns.as_ref();
+            let running: Vec<_> =
+                lights.iter().map(|member| scope.spawn(move || self.run(member, folder, turns))).collect();
+            running.into_iter().filter_map(|one| one.join().ok()).collect()
+        });
+        let mut said = String::new();
+        for output in outputs {
+            said.push_str(&String::from_utf8_lossy(&output?.stderr));
+        }
+        Ok(said)
+    }
+
+    fn run(&self, member: &Member, folder: &Path, turns: Option<&File>) -> Result<Output, Failure> {
+        let light = &member.light;
         let options = format!(
             "-log {} -interval {} -keep 0 -check-every 0 -cpu host -snapshot crashes -snapshot-limit {} -follow 1 -expand {}",
             crate::record::percent_encode(folder),
@@ -147,12 +207,18 @@ impl Expander {
         command.env_clear().env("DYNAMORIO_EXE_PATH", &self.capture).env("DYNAMORIO_RUNUNDER", "1");
         command.env("DYNAMORIO_OPTIONS", options);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let output = command.output().map_err(system(&self.dynamorio))?;
-        Ok(String::from_utf8_lossy(&output.stderr).into_owned())
+        let output = command.output();
+        if let Some(turns) = turns
+            && !folder.join(process_folder(member.process)).exists()
+        {
+            // It has not begun: others do not wait for it.
+            let _ = turns.write_all_at(&[1], TURNS_BROKEN as u64);
+        }
+        output.map_err(system(&self.dynamorio))
     }
 
     /// Expands it again where it does not fit, as long as another choice of moments may fit.
-    fn expand(&self, log: &Path, light: &Path, folder: PathBuf) -> Result<Expanded, Failure> {
+    fn expand(&self, log: &Path, lights: &[Member], folder: PathBuf) -> Result<Expanded, Failure> {
         let mut choices = Choices::default();
         let mut is_last = false;
         let mut tries = 0;
@@ -162,7 +228,7 @@ impl Expander {
             fs::create_dir(&folder).map_err(system(&folder))?;
             fs::copy(log.join(META_FILE), folder.join(META_FILE)).map_err(system(log))?;
             choices.tell(&folder).map_err(system(&folder))?;
-            let mut said = self.once(light, &folder)?;
+            let mut said = self.once(lights, &folder)?;
             let (fits, may_fit) = match choices.learn(&folder).map_err(system(&folder))? {
                 Learned::Nothing => (true, false),
                 Learned::Tried { again } => (false, again),
@@ -217,21 +283,36 @@ fn expand(log: &Path, all: &[Parts], roots: &[&Parts], is_rest: bool) -> Result<
     };
     complain(&format_args!("the program ran natively: {what} is made now ({number} process{s}{hint})"));
     let bar = progress("expanding, in processes");
+    let mut sets: Vec<Vec<&Parts>> = Vec::new();
+    for root in roots {
+        let group = together(log, root);
+        match sets.iter_mut().find(|set| group.is_some() && together(log, set[0]) == group) {
+            Some(set) => set.push(root),
+            None => sets.push(vec![root]),
+        }
+    }
     bar.set_length(roots.len() as u64);
-    let next = Mutex::new(roots.iter());
+    let next = Mutex::new(sets.iter());
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let done = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 loop {
-                    let Some(root) = next.lock().ok().and_then(|mut next| next.next()) else { return };
-                    let process = root.header.process;
-                    let folder = unfinished.join(format!("of-{process}"));
-                    let expanded = expander.expand(log, &joined.join(file_name(process)), folder);
-                    bar.inc(1);
+                    let Some(set) = next.lock().ok().and_then(|mut next| next.next()) else { return };
+                    let processes: Vec<ProcessId> = set.iter().map(|root| root.header.process).collect();
+                    let folder = unfinished.join(format!("of-{}", processes[0]));
+                    let member = |root: &&Parts| Member {
+                        process: root.header.process,
+                        light: joined.join(file_name(root.header.process)),
+                        // What cannot be read is told where it is expanded.
+                        turn: root.first_turn(log).ok().flatten(),
+                    };
+                    let members: Vec<Member> = set.iter().map(member).collect();
+                    let expanded = expander.expand(log, &members, folder);
+                    bar.inc(set.len() as u64);
                     if let Ok(mut done) = done.lock() {
-                        done.push((process, expanded));
+                        done.push((processes, expanded));
                     }
                 }
             });
@@ -239,18 +320,20 @@ fn expand(log: &Path, all: &[Parts], roots: &[&Parts], is_rest: bool) -> Result<
     });
     bar.finish_and_clear();
     let mut made = Vec::new();
-    for (process, expanded) in done.into_inner().unwrap_or_default() {
+    for (processes, expanded) in done.into_inner().unwrap_or_default() {
+        let names: Vec<String> = processes.iter().map(ToString::to_string).collect();
+        let names =
+            if let [one] = &*names { format!("process {one}") } else { format!("processes {}", names.join(", ")) };
         let said = match expanded {
             Ok(Expanded { folder, said }) => {
                 take(&folder, &unfinished)?;
-                made.push(process);
+                made.extend(processes);
                 said
             }
             Err(error) => error.to_string(),
         };
         let said = said.replace(&*joined.to_string_lossy(), &log.join(LIGHT_FOLDER).to_string_lossy());
-        said.lines()
-            .for_each(|line| complain(&format_args!("process {process}: {}", line.trim_start_matches("bugnet: "))));
+        said.lines().for_each(|line| complain(&format_args!("{names}: {}", line.trim_start_matches("bugnet: "))));
     }
     let mut kept = Kept::new();
     for one in chosen {

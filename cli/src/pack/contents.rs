@@ -4,7 +4,7 @@ use crate::expand::{EXPANDED, is_made};
 use crate::failure::Failure;
 use bugnet_format::files::{self, LogFile, MAX_BINARY_FILE};
 use bugnet_format::folder::{ELF_FOLDER, META_FILE, SOURCES_FOLDER};
-use bugnet_format::light::{LIGHT_FILES, LIGHT_FOLDER};
+use bugnet_format::light::{KEPT, LIGHT_FILES, LIGHT_FOLDER};
 use bugnet_format::pack::Kind;
 use bugnet_format::source::Source;
 use bugnet_format::types::ProcessId;
@@ -110,7 +110,7 @@ fn belongs(name: &str) -> bool {
         return match (parts.next(), parts.next()) {
             (None, _) => true,
             (Some(LIGHT_FILES), _) => !name.ends_with(".new"),
-            (Some(file), None) => file == EXPANDED || file.starts_with('p') && !file.ends_with(".new"),
+            (Some(file), None) => [EXPANDED, KEPT].contains(&file) || file.starts_with('p') && !file.ends_with(".new"),
             _ => false,
         };
     }

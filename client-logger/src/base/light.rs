@@ -204,6 +204,13 @@ pub fn is_due() -> bool {
     DUE.swap(false, Ordering::Relaxed)
 }
 
+/// The file with the turns of processes that begin together, if others do with the one whose light log this is.
+fn together(light: &Path) -> Option<PathBuf> {
+    let mut folder = light.as_os_str().to_owned();
+    folder.push(light::layout::GROUP_MEMORY);
+    Some(Path::new(&folder).join(light::layout::TURNS)).filter(|path| path.exists())
+}
+
 /// A light log is expanded in this process.
 ///
 /// # Errors
@@ -212,7 +219,9 @@ pub fn start(path: &Path) -> Result<(), String> {
     let mut light = Light::open(path)?;
     let first = light.threads.pop_front();
     let tid = first.as_ref().map_or(light.header.process.pid.0, |(tid, _)| *tid);
-    turns::begin(tid, light.turn)?;
+    let together = together(path).map(|path| File::options().read(true).write(true).open(path)).transpose();
+    let together = together.map_err(|e| format!("the order of turns of processes that begin together: {e}"))?;
+    turns::begin(tid, light.turn, together.as_ref())?;
     if let Some((tid, born)) = first {
         turns::announce_birth(tid, born);
     }
@@ -241,7 +250,7 @@ pub fn forked() -> bool {
     if matches!(child.next(), Ok(Next::Turn)) {
         // It shares memory with its parent, whose turn it is.
         turns::wait_as(child.header.process.pid.0);
-    } else if turns::begin(child.header.process.pid.0, 0).is_err() {
+    } else if turns::begin(child.header.process.pid.0, 0, None).is_err() {
         return false;
     }
     IS_OVER.store(false, Ordering::Relaxed);
@@ -350,6 +359,9 @@ impl Light {
                 _ => break,
             }
             self.at = next;
+        }
+        if begun.is_some() {
+            self.arm();
         }
         begun
     }

@@ -5,11 +5,13 @@
 
 use crate::base::lock::Mutex;
 use crate::base::waiting::SLEEP;
+use bugnet_format::light::layout::{TURNS_BROKEN, TURNS_SIZE};
 use bugnet_format::regs::RegisterFile;
 use bugnet_handover::futex;
+use std::fs::File;
+use std::mem::offset_of;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
-
-const PAGE: usize = 4096;
 
 /// The thread whose records are next, by its id in the log.
 static TURN: AtomicU32 = AtomicU32::new(0);
@@ -32,6 +34,8 @@ struct Turns {
     /// The processes that have not come to their end, by their real ids; 0 for none.
     processes: [AtomicU32; MOST],
 }
+
+const _: () = assert!(offset_of!(Turns, is_broken) == TURNS_BROKEN && size_of::<Turns>() <= TURNS_SIZE);
 /// Where threads sleep that wait for their turn, by their ids; each changes when one of them gets it.
 static DOORS: [AtomicU32; 64] = [const { AtomicU32::new(0) }; 64];
 /// Whether a thread is about to fork.
@@ -82,17 +86,22 @@ fn join() {
         .find(|process| process.compare_exchange(0, own, Ordering::SeqCst, Ordering::SeqCst).is_ok());
 }
 
-/// Turns begin, with this number and the one of the thread with this id, in memory that forks have, too.
-pub fn begin(tid: u32, number: u32) -> Result<(), String> {
-    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+/// Turns begin, with this number and the one of the thread with this id, in memory that forks have, too; or in that of a file, if other processes begin as well: there,
+/// the number of the first turn is what goes on.
+pub fn begin(tid: u32, number: u32, together: Option<&File>) -> Result<(), String> {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let (flags, file) =
+        together.map_or((libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1), |f| (libc::MAP_SHARED, f.as_raw_fd()));
     // SAFETY: new memory.
-    let memory = unsafe { libc::mmap(std::ptr::null_mut(), PAGE, protection, flags, -1, 0) };
+    let memory = unsafe { libc::mmap(std::ptr::null_mut(), TURNS_SIZE, protection, flags, file, 0) };
     if memory == libc::MAP_FAILED {
         return Err(format!("no memory for the order of turns: {}", std::io::Error::last_os_error()));
     }
     TURNS.store(memory.cast(), Ordering::Relaxed);
     join();
-    goes_on().store(number, Ordering::SeqCst);
+    if together.is_none() {
+        goes_on().store(number, Ordering::SeqCst);
+    }
     NUMBER.store(number, Ordering::SeqCst);
     TURN.store(tid, Ordering::SeqCst);
     Ok(())

@@ -144,10 +144,13 @@ impl Thread {
 
     /// Goes on where the thread had passed its turn on: unless the next moment is here, too.
     fn go_on_from(&mut self, position: u64, regs: &RegisterFile) -> ! {
+        let begins = light::of_process().and_then(|mut light| light.begin_epoch());
+        begins.into_iter().for_each(|part| self.begin_epoch(light::first_interval(part)));
         let is_due = self.follow_moments(position, regs);
         self.recount(position);
         // Where an epoch has begun meanwhile, so does an interval.
-        if is_due || !self.is_in_epoch() {
+        self.picture.moved |= begins.is_some();
+        if is_due || begins.is_some() || !self.is_in_epoch() {
             self.limit_soon();
         }
         self.go_on(regs)

@@ -72,7 +72,11 @@ pub fn check_light(log: &Path, report: &mut Report, is_selected: impl Fn(Process
         let is_there = match how {
             How::Started => true,
             How::Forked => before.is_some_and(|before| {
-                made.entry(from).or_insert_with(|| Made::of(log, before)).has(call as usize, i64::from(process.pid.0))
+                before.is_left_out
+                    || made
+                        .entry(from)
+                        .or_insert_with(|| Made::of(log, before))
+                        .has(call as usize, i64::from(process.pid.0))
             }),
             How::Executed | How::Spawned => before.is_some(),
         };

@@ -8,11 +8,11 @@ pub const SHARED_FILES: &str = "shared/files";
 pub const SHARED_PLACES: &str = "shared/places";
 
 /// First 8 bytes of a file.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"BNLIGHT\x05");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"BNLIGHT\x06");
 /// Bytes of a file's header: magic; process id and number of the program; those of the process that it came from; how; which of its forks; when (nanoseconds
 /// since the Unix epoch); bytes of the file in use; which part of the process's log it is; whether the process goes on behind it; bytes of records in the
-/// parts before; when the part began. All in little-endian order.
-pub const HEADER: usize = 80;
+/// parts before; when the part began; the group of processes that share memory; which epoch was asked for. All in little-endian order.
+pub const HEADER: usize = 96;
 /// Where in the header the fields are.
 pub const PROCESS: usize = 8;
 /// The process before: id and number of the program.
@@ -31,6 +31,10 @@ pub const WENT_ON: usize = 56;
 pub const BEFORE: usize = 64;
 /// When the part began: nanoseconds since the Unix epoch.
 pub const PART_BEGAN: usize = 72;
+/// The process that first shared memory with one that it made: id and number of the program; of all those that have it from there. 0: the process shares none.
+pub const GROUP: usize = 80;
+/// What the clock said that asked for the epoch which begins with the part; 0 where the part before was full. Without a list of memory, there was none.
+pub const ASKED: usize = 88;
 
 /// `ORIGIN`: `bugnet record` started it.
 pub const STARTED: u32 = 0;
@@ -101,6 +105,16 @@ pub const MEMORY_HEADER: usize = 24;
 pub const REGION_WORDS: usize = 10;
 /// A region that forks share.
 pub const SHARED_REGION: u64 = 8;
+/// The source of such a region: memory whose key's first word is the same in all processes that have it. One of them, where they begin an epoch together, lists its pages.
+pub const OF_GROUP: u64 = 4;
+/// How the name of the folder ends, behind that of a light log that is expanded, in which such memory is, and [`TURNS`].
+pub const GROUP_MEMORY: &str = ".shared";
+/// File in it, of processes that begin together: the number of the turn that goes on (u32), and whether one of them does not come to its end (a byte).
+pub const TURNS: &str = "turns";
+/// Where that byte is.
+pub const TURNS_BROKEN: usize = 4;
+/// Bytes of the file.
+pub const TURNS_SIZE: usize = 4096;
 /// The first thread's stack, which grows down.
 pub const STACK_REGION: u64 = 16;
 /// Bytes of a page.

@@ -2,12 +2,14 @@
 //!
 //! Reading takes a file for a stranger's: each length is checked, and what does not fit is an error with its place.
 
+mod groups;
 pub mod layout;
 mod memory;
 mod parts;
 pub mod reach;
 mod ring;
 
+pub use groups::{KEPT, begin_together};
 pub use memory::{Region, pages, regions};
 pub use parts::{Beginning, Parts, compress_full, is_compressed, part_header};
 pub use ring::{Ring, is_written, size_of_memory};
@@ -54,6 +56,10 @@ pub struct Header {
     pub part_began: u64,
     /// Whether the process goes on behind it, without being captured.
     pub went_on: bool,
+    /// The group of processes that share memory, by the one that began it.
+    pub group: Option<ProcessId>,
+    /// Which epoch the part was begun for, by what the clock said; 0 for none.
+    pub asked: u64,
 }
 
 /// How a process began.
@@ -92,6 +98,7 @@ impl Header {
         if used < l::HEADER || used as u64 > len {
             return Err(Damaged { at: l::USED, what: "more is in use than there is" });
         }
+        let group = Some(process(l::GROUP)?).filter(|group| group.pid.0 != 0);
         let (process, from) = (process(l::PROCESS)?, process(l::FROM)?);
         Ok(Self {
             process,
@@ -104,6 +111,8 @@ impl Header {
             before: usize::try_from(field(l::BEFORE)?).unwrap_or(usize::MAX),
             part_began: field(l::PART_BEGAN)?,
             went_on: field(l::WENT_ON)? != 0,
+            group,
+            asked: field(l::ASKED)?,
         })
     }
 

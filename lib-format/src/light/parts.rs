@@ -1,5 +1,6 @@
 //! A light log lies in parts: files of limited size, of which those that are full may be compressed (zstd, `.zst` behind the name).
 
+use super::groups::{self, Mark};
 use super::layout as l;
 use super::{Header, How, LIGHT_FOLDER};
 use crate::types::{Pid, ProcessId};
@@ -20,6 +21,10 @@ const LEVEL: i32 = 1;
 pub struct Parts {
     /// What the header of its first part says.
     pub header: Header,
+    /// The group of processes that share memory, if it is of one, by the one that began it.
+    pub group: Option<ProcessId>,
+    /// Whether nothing of it is made: it has done nothing in what is kept of its group.
+    pub is_left_out: bool,
     /// Its files, in their order.
     pub paths: Vec<PathBuf>,
     /// The numbers of these.
@@ -141,12 +146,14 @@ impl Parts {
                 logs[at] = late;
             }
         }
+        groups::align(log, &mut logs)?;
         Ok(logs)
     }
 
     /// That of these parts: from the first one on, if nothing is missing behind it; otherwise from an epoch on, with what the first one says of how the program began.
     fn of(log: &Path, parts: Vec<(u64, PathBuf)>) -> Option<Self> {
         let (header, ..) = open(&parts.first()?.1).ok()?;
+        let group = part_header(&parts.last()?.1).map_or(header.group, |last| last.group);
         let mut begin = parts.len();
         while begin > 1 && parts[begin - 1].0 == parts[begin - 2].0 + 1 {
             begin -= 1;
@@ -165,7 +172,7 @@ impl Parts {
             Some((part, _)) => (if first[0].0 == 0 && *part != 0 { first } else { &[] }, tail),
         };
         let (numbers, paths): (_, Vec<PathBuf>) = first.iter().chain(tail).cloned().unzip();
-        (!paths.is_empty()).then_some(Self { header, paths, numbers })
+        (!paths.is_empty()).then_some(Self { header, group, is_left_out: false, paths, numbers })
     }
 
     /// What there is from the first epoch on.
@@ -178,6 +185,26 @@ impl Parts {
     pub fn epochs(&self, log: &Path) -> impl Iterator<Item = u64> {
         let process = self.header.process;
         self.numbers.iter().copied().filter(move |part| *part > 0 && memory(log, process, *part)[0].exists())
+    }
+
+    /// The parts that it has begun for epochs.
+    pub(super) fn marks(&self, log: &Path) -> io::Result<Vec<Mark>> {
+        let parts = self.numbers.iter().copied().zip(self.paths.iter().map(PathBuf::as_path));
+        groups::marks(log, self.header.process, parts)
+    }
+
+    /// The number of the turn with which its first epoch begins; none where it begins with none.
+    ///
+    /// # Errors
+    /// The part cannot be read.
+    pub fn first_turn(&self, log: &Path) -> io::Result<Option<u32>> {
+        let Some(begun) = self.beginning(log)? else { return Ok(None) };
+        let Some(at) = self.numbers.iter().position(|number| *number == begun.part) else { return Ok(None) };
+        let (_, bytes) = read(&self.paths[at])?;
+        match super::record(&bytes, l::HEADER).map_err(invalid)? {
+            Some((super::Record::Epoch { turn, .. }, _)) => Ok(Some(turn)),
+            _ => Ok(None),
+        }
     }
 
     /// What there is of it from this epoch on; none where that is not one of its own.
@@ -206,7 +233,8 @@ impl Parts {
     /// The first part alone, which says how the program began.
     #[must_use]
     pub fn first(&self) -> Self {
-        Self { header: self.header, paths: self.paths[..1].to_vec(), numbers: self.numbers[..1].to_vec() }
+        let (paths, numbers) = (self.paths[..1].to_vec(), self.numbers[..1].to_vec());
+        Self { paths, numbers, ..self.clone() }
     }
 
     /// Where it begins; none where that is where the process did.

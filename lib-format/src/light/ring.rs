@@ -1,10 +1,11 @@
 //! What of light logs is kept where only the last stretch is: from an epoch on, whose memory is there, what came after it.
 
+use super::groups::{self, Kept, Mark, first, is_common};
 use super::layout as l;
 use super::parts::{find, memory};
 use super::{End, How, LIGHT_FOLDER, Record, part_header, record};
 use crate::types::ProcessId;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,9 @@ struct Own {
     /// Parts with which epochs begin whose memory is there; when, and how many bytes of records came before.
     epochs: BTreeMap<u64, (u64, usize)>,
     lives: bool,
+    /// The group of processes that it shares memory with, and the parts that it has begun for epochs.
+    group: Option<ProcessId>,
+    marks: Vec<Mark>,
 }
 
 impl Own {
@@ -72,6 +76,9 @@ impl Ring {
                 }
             }
             let (how, from, call, began) = (header.how, header.from, header.call as usize, header.began);
+            let group =
+                parts.values().next_back().map(|path| part_header(path)).transpose()?.and_then(|last| last.group);
+            let marks = groups::marks(log, process, parts.iter().map(|(part, path)| (*part, path.as_path())))?;
             all.insert(
                 process,
                 Own {
@@ -81,6 +88,8 @@ impl Ring {
                     began,
                     parts,
                     epochs,
+                    group,
+                    marks,
                     lives: Path::new("/proc").join(process.pid.to_string()).exists(),
                 },
             );
@@ -96,12 +105,16 @@ impl Ring {
     pub fn drop_old(&mut self, log: &Path, count: usize, time: u64) -> io::Result<()> {
         let mut all = Self::read(log)?;
         self.drop_ended(log, &mut all, time)?;
+        drop_of_groups(log, &all, count, time)?;
         let mut needed: HashMap<ProcessId, usize> = HashMap::new();
-        for own in all.values().filter(|own| !own.is_alone()) {
+        let is_alone = |own: &&Own| {
+            own.is_alone() || own.group.is_some() && own.group == all.get(&own.from).and_then(|from| from.group)
+        };
+        for own in all.values().filter(|own| !is_alone(own)) {
             let call = needed.entry(own.from).or_insert(usize::MAX);
             *call = own.call.min(*call);
         }
-        for (process, own) in &all {
+        for (process, own) in all.iter().filter(|(_, own)| own.group.is_none()) {
             let needed = needed.get(process).copied().unwrap_or(usize::MAX);
             let old = |(_, (began, before)): &(&u64, &(u64, usize))| *began <= time && l::HEADER + before <= needed;
             let last = own.epochs.iter().rev().skip(count.saturating_sub(1)).find(old);
@@ -131,7 +144,8 @@ impl Ring {
         let spared: HashSet<ProcessId> = failed.iter().rev().take(FAILED).map(|(process, _)| **process).collect();
         let first = all.values().map(|own| own.began).min();
         let is_old = |all: &BTreeMap<ProcessId, Own>, (process, own): &(&ProcessId, &Own)| {
-            let ended = self.ended.get(process).filter(|_| !own.lives && Some(own.began) != first);
+            let is_alone = !own.lives && own.group.is_none() && Some(own.began) != first;
+            let ended = self.ended.get(process).filter(|_| is_alone);
             ended.is_some_and(|(when, _)| *when <= time)
                 && !spared.contains(process)
                 && !all.values().any(|other| other.from == **process && other.how != How::Started)
@@ -150,6 +164,66 @@ impl Ring {
             }
         }
     }
+}
+
+/// Drops, of processes that share memory, what came before the last so many epochs with which they can begin together, and began before a time. Of one that has done nothing since, that is
+/// all, if it has ended.
+fn drop_of_groups(log: &Path, all: &BTreeMap<ProcessId, Own>, count: usize, time: u64) -> io::Result<()> {
+    let mut kept = Kept::read(log)?;
+    let of: BTreeSet<ProcessId> = all.values().filter_map(|own| own.group).collect();
+    for group in of {
+        let members = || all.iter().filter(|(_, own)| own.group == Some(group));
+        let begun: BTreeMap<u64, u64> =
+            members().flat_map(|(_, own)| &own.marks).rev().map(|mark| (mark.asked, mark.began)).collect();
+        let common = |(asked, _): &(&u64, &u64)| is_common(members().map(|(_, own)| own.marks.as_slice()), **asked);
+        let is_old = |(asked, began): &(&u64, &u64)| {
+            **began <= time && kept.from.get(&group).is_none_or(|before| before < *asked)
+        };
+        let last = begun.iter().rev().filter(common).skip(count.saturating_sub(1)).find(is_old);
+        let Some((&asked, _)) = last else { continue };
+        let firsts = firsts(members(), asked);
+        kept.from.insert(group, asked);
+        // Of forks, not even that is kept.
+        let is_gone =
+            |(process, own): &(&ProcessId, &Own)| own.how != How::Forked && !own.lives && !firsts.contains_key(process);
+        kept.gone.extend(members().filter(is_gone).map(|(process, _)| *process));
+        kept.write(log)?;
+        for (process, own) in members() {
+            let first = match firsts.get(process) {
+                Some(first) => *first,
+                None if own.lives => continue,
+                None => u64::MAX,
+            };
+            let is_old = |part: &u64| *part < first && (*part > 0 || own.how == How::Forked);
+            for (part, path) in own.parts.iter().filter(|(part, _)| is_old(part)) {
+                remove(path)?;
+                remove(&memory(log, *process, *part)[0])?;
+            }
+            if first == u64::MAX {
+                remove(&memory(log, *process, 0)[1])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// With which part each of a group's members begins, if the group does with an epoch: with its own first one from there on, or, if the call is there that forked it, where it began itself. Those
+/// that have done nothing since have none.
+fn firsts<'a>(members: impl Iterator<Item = (&'a ProcessId, &'a Own)>, asked: u64) -> HashMap<ProcessId, u64> {
+    let mut members: Vec<(&ProcessId, &Own)> = members.collect();
+    members.sort_by_key(|(process, own)| (own.began, **process));
+    // And where in its whole log that is.
+    let mut firsts: HashMap<ProcessId, (u64, usize)> = HashMap::new();
+    for (process, own) in members {
+        let is_forked_since = firsts.get(&own.from).is_some_and(|(_, before)| before + l::HEADER <= own.call);
+        if own.how == How::Forked && is_forked_since && own.parts.contains_key(&0) {
+            firsts.insert(*process, (0, 0));
+        } else if let Some(mark) = first(&own.marks, asked) {
+            let before = own.epochs.get(&mark.part).map_or(0, |(_, before)| *before);
+            firsts.insert(*process, (mark.part, before));
+        }
+    }
+    firsts.into_iter().map(|(process, (part, _))| (process, part)).collect()
 }
 
 /// Whether the memory of an epoch is still being written: until it is, the list has the id of the process that does so, and another name.

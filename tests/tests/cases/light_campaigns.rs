@@ -92,7 +92,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const BY_SIGKILL: &str = "which SIGKILL ended";
 
 /// Makes the log of what was captured, and replays it; how many moments looked like others.
-fn look(log: &Path) -> Result<usize> {
+pub fn look(log: &Path) -> Result<usize> {
     let expanded = must_pass(&["expand"], log)?;
     let said = String::from_utf8_lossy(&expanded.stderr).into_owned();
     ensure!(!said.contains("does not fit"), "{said}");
@@ -166,7 +166,7 @@ fn session(name: &str) -> Result<()> {
 }
 
 /// The program that a `bugnet record` has started, which has come so far as to be captured: before that, there is nothing to be looked at.
-fn program_of(recorder: &Child) -> Result<Pid> {
+pub fn program_of(recorder: &Child) -> Result<Pid> {
     let (pid, until) = (recorder.id(), Instant::now() + Duration::from_secs(30));
     while Instant::now() < until {
         let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();

@@ -1,15 +1,21 @@
 //! `record --light --keep`: of what ran for some seconds, the log has the end, from an epoch on, and replays as what ran.
 
+use crate::light_campaigns::{look, program_of};
 use anyhow::{Context, Result, ensure};
 use bugnet_format::light::Parts;
 use bugnet_format::types::ProcessId;
 use bugnet_tests::bugnet::{Job, Workshop, binary, must_pass, printed, run, same_bytes, source_tree, take_messages};
 use bugnet_tests::programs::compile;
+use fastrand::Rng;
 use libtest_mimic::{Failed, Trial};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
 use std::fs;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
 /// What is recorded, and what it prints ends with this line.
 type Case = (&'static str, &'static [&'static str], &'static str);
@@ -73,11 +79,16 @@ fn kept_output(log: &Path) -> Result<Vec<u8>> {
     Ok(must_pass(&["replay", "--output"], log)?.stdout)
 }
 
-/// The part from which on the log of the only process is made.
-fn made_from(log: &Path) -> Result<u64> {
+/// The parts from which on the logs of processes are made, one after the other.
+fn made_from(log: &Path) -> Result<Vec<u64>> {
     let made = fs::read_to_string(log.join("light/expanded"))?;
-    let part = made.split_whitespace().nth(1).with_context(|| made.clone())?;
-    Ok(part.parse()?)
+    let part = |line: &str| -> Result<(String, u64)> {
+        let (process, part) = line.split_once(' ').with_context(|| made.clone())?;
+        Ok((process.to_owned(), part.parse()?))
+    };
+    let mut parts = made.lines().map(part).collect::<Result<Vec<_>>>()?;
+    parts.sort_unstable();
+    Ok(parts.into_iter().map(|(_, part)| part).collect())
 }
 
 /// The position at which a log ends.
@@ -116,6 +127,67 @@ fn own(name: &str, dies: bool) -> Result<()> {
     workshop.done()
 }
 
+/// Processes that share memory begin epochs together, and their logs are made together; that of the last epoch alone if the end of one is asked.
+fn group() -> Result<()> {
+    let workshop = Workshop::new("light-ring-group")?;
+    let program = workshop.path.join("group");
+    let source = source_tree().join("tests/programs/light/group.c");
+    compile(&["gcc", "-O1", "-g", "-pthread"], &fs::read_to_string(source)?, &program)?;
+    let program = program.to_string_lossy().into_owned();
+    let log = workshop.path.join("log");
+    let mut output = recorded(&workshop, &[&program, "6", "x"], "2s", &log)?;
+    let messages = take_messages(&mut output);
+    ensure!(output.status.code() == Some(1), "{messages}{}", printed(&output));
+    let packed = workshop.path.join("packed");
+    let mut pack = Command::new(binary()?);
+    let done = run(pack.arg("pack").arg("-o").arg(&packed).arg(&log))?;
+    ensure!(done.status.success(), "{}", printed(&done));
+    let position = end_of(&log)?;
+    let first = made_from(&log)?;
+    let why = printed(&must_pass(&["why"], &log)?);
+    ensure!(why.contains("SIGSEGV") && why.contains("round_of(worker) = 1"), "{why}");
+    verify(&log, &output, "1 1")?;
+    ensure!(made_from(&log)? < first, "all was made before it was asked");
+    ensure!(end_of(&log)? == position, "the end is elsewhere");
+    let (kept, all) = (String::from_utf8(kept_output(&log)?)?, String::from_utf8(output.stdout)?);
+    let was_printed = kept.lines().all(|line| all.lines().any(|other| other == line));
+    ensure!(was_printed && kept.lines().count() > 4 && kept.len() < all.len(), "{kept}\nof\n{all}");
+    must_pass(&["replay"], &packed)?;
+    same_bytes("what is made of a packed log", kept.as_bytes(), &must_pass(&["replay", "--output"], &packed)?.stdout)?;
+    workshop.done()
+}
+
+/// However a program is killed, or who records it, what is kept is sound: it replays, up to where it was killed.
+fn killed(name: &str, rounds: usize) -> Result<()> {
+    let workshop = Workshop::new(&format!("light-ring-killed-{name}-{rounds}"))?;
+    let program = workshop.path.join(name);
+    let source = source_tree().join(format!("tests/programs/light/{name}.c"));
+    compile(&["gcc", "-O1", "-g", "-pthread"], &fs::read_to_string(source)?, &program)?;
+    let program = program.to_string_lossy().into_owned();
+    let mut random = Rng::new();
+    for round in 0..rounds {
+        let log = workshop.path.join(format!("log-{round}"));
+        let job = Job::new(&workshop.folder(&format!("round-{round}"))?, [program.as_str(), "60"]);
+        let mut recorded = job.recorded(&log, &["--light", "--keep", "1s"])?;
+        recorded.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        let mut recorder = recorded.spawn()?;
+        let (own, all) = (program_of(&recorder)?, Pid::from_raw(recorder.id().cast_signed()));
+        sleep(Duration::from_millis(random.u64(1500..5000)));
+        match round % 3 {
+            0 => kill(own, Signal::SIGKILL)?,
+            1 => kill(all, Signal::SIGKILL)?,
+            _ => killpg(all, Signal::SIGTERM)?,
+        }
+        sleep(Duration::from_millis(random.u64(1..600)));
+        let _ = killpg(all, Signal::SIGKILL);
+        recorder.wait()?;
+        look(&log).with_context(|| format!("round {round}, in {}", log.display()))?;
+        must_pass(&["check"], &log)?;
+        fs::remove_dir_all(&log)?;
+    }
+    workshop.done()
+}
+
 /// A log that begins at an epoch is sent as it is, and made where it is looked at.
 fn script((name, command, last): Case) -> Result<()> {
     let workshop = Workshop::new(&format!("light-ring-{name}"))?;
@@ -142,6 +214,13 @@ pub fn trials() -> Result<Vec<Trial>> {
         let body = move || own(name, dies).map_err(|e| Failed::from(format!("{e:?}")));
         trials.push(Trial::test(name, body));
     }
+    for name in ["epochs", "group", "respawn"] {
+        for rounds in [1, 60] {
+            let body = move || killed(name, rounds).map_err(|e| Failed::from(format!("{e:?}")));
+            trials.push(Trial::test(format!("ring-killed-{name}-{rounds}"), body).with_ignored_flag(rounds > 1));
+        }
+    }
+    trials.push(Trial::test("ring-group", || group().map_err(|e| Failed::from(format!("{e:?}")))));
     for case in SCRIPTS {
         let body = move || script(case).map_err(|e| Failed::from(format!("{e:?}")));
         trials.push(Trial::test(format!("ring-{}", case.0), body));

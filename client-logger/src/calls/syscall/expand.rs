@@ -84,6 +84,12 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
         thread.syscall.awaits_turn = true;
         return 1;
     }
+    // With the turn that it has had to wait for, or had again at once.
+    let begins = light::of_process().and_then(|mut light| light.begin_epoch());
+    if begins.is_some() {
+        thread.split_before_call(&regs, begins.map(light::first_interval));
+    }
+    let position = thread.counted() - 1;
     let next = light::of_process().map_or(Ok(Next::Nothing), |mut light| light.next());
     let (call, file) = match next {
         Ok(Next::Call(call, file)) => (call, file),

@@ -124,16 +124,19 @@ impl Thread {
         true
     }
 
+    /// An epoch of the light log begins, with which the thread goes on: intervals have numbers from this one on.
+    pub(in crate::run) fn begin_epoch(&mut self, first: u64) {
+        epochs::get().jump(first);
+        if self.peer().is_none() {
+            // With one thread, each interval is an epoch.
+            self.log.epoch = Epoch(first.wrapping_sub(1));
+        }
+    }
+
     /// Before a system call in an expansion: as [`Self::split_call`], if an epoch has begun since the thread's last instruction. `begins`: with this one, where the thread is the one
     /// that begins one.
     pub fn split_before_call(&mut self, before: &RegisterFile, begins: Option<u64>) {
-        if let Some(first) = begins {
-            epochs::get().jump(first);
-            if self.peer().is_none() {
-                // With one thread, each interval is an epoch.
-                self.log.epoch = Epoch(first.wrapping_sub(1));
-            }
-        }
+        begins.into_iter().for_each(|first| self.begin_epoch(first));
         let is_behind = self.peer().is_some() && epochs::get().now() != self.log.epoch;
         if self.recording() && !recording::over() && (is_behind || begins.is_some()) {
             self.split(before);
