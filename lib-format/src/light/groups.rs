@@ -5,7 +5,7 @@ use super::layout as l;
 use super::parts::{Parts, memory, part_header};
 use super::{How, LIGHT_FOLDER};
 use crate::types::ProcessId;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -32,6 +32,16 @@ pub(super) struct Mark {
     pub has_memory: bool,
     /// When: nanoseconds since the Unix epoch.
     pub began: u64,
+    /// Bytes of records in the parts before.
+    pub before: usize,
+}
+
+/// A process of a group.
+pub(super) struct Member {
+    pub process: ProcessId,
+    /// Whether it is a fork whose log is there from its beginning on; of which process, and where in that one's log the call is.
+    pub forked: Option<(ProcessId, usize)>,
+    pub marks: Vec<Mark>,
 }
 
 /// The marks of these parts of a process, in their order.
@@ -42,23 +52,37 @@ pub(super) fn marks<'a>(
 ) -> io::Result<Vec<Mark>> {
     let mut marks = Vec::new();
     for (part, path) in parts {
-        let header = part_header(path)?;
-        if header.asked > 0 {
-            let has_memory = memory(log, process, part)[0].exists();
-            marks.push(Mark { asked: header.asked, part, has_memory, began: header.part_began });
-        }
+        marks.extend(match part_header(path) {
+            Ok(header) if header.asked == 0 => None,
+            Ok(header) => {
+                let has_memory = memory(log, process, part)[0].exists();
+                let (began, before) = (header.part_began, header.before);
+                Some(Mark { asked: header.asked, part, has_memory, began, before })
+            }
+            // It is being begun, and for what, nobody knows yet.
+            Err(error) if matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof) => {
+                Some(Mark { asked: u64::MAX, part, has_memory: false, began: 0, before: 0 })
+            }
+            Err(error) => return Err(error),
+        });
     }
     Ok(marks)
 }
 
-/// Where a process begins, if its group does with an epoch: the first one that it has begun from there on; none if it has done nothing since.
-pub(super) fn first(marks: &[Mark], asked: u64) -> Option<Mark> {
-    marks.iter().copied().find(|mark| mark.asked >= asked)
-}
-
-/// Whether a group with these marks can begin with an epoch.
-pub(super) fn is_common<'a>(mut members: impl Iterator<Item = &'a [Mark]>, asked: u64) -> bool {
-    members.all(|marks| first(marks, asked).is_none_or(|mark| mark.has_memory))
+/// With which part each member of a group begins, if the group does with an epoch: with its own first one from there on, or with 0, where it began itself, if the call is there that forked it. One that
+/// has done nothing since has none. None where a member could not begin the epoch. A process comes before those that it has forked.
+pub(super) fn begin_with(members: &[Member], asked: u64) -> Option<HashMap<ProcessId, u64>> {
+    // And how many bytes of records come before.
+    let mut begun: HashMap<ProcessId, (u64, usize)> = HashMap::new();
+    for member in members {
+        let parent = member.forked.and_then(|(from, call)| begun.get(&from).map(|(_, before)| (before, call)));
+        if parent.is_some_and(|(before, call)| before + l::HEADER <= call) {
+            begun.insert(member.process, (0, 0));
+        } else if let Some(mark) = member.marks.iter().find(|mark| mark.asked >= asked) {
+            begun.insert(member.process, mark.has_memory.then_some((mark.part, mark.before))?);
+        }
+    }
+    Some(begun.into_iter().map(|(process, (part, _))| (process, part)).collect())
 }
 
 impl Kept {
@@ -105,46 +129,41 @@ pub(super) fn align(log: &Path, logs: &mut [Parts]) -> io::Result<()> {
             && !from.contains_key(&group)
             && one.beginning(log)?.is_some()
         {
-            let begun: Vec<Vec<Mark>> = members(log, logs, group)?;
-            from.extend(begun.iter().filter_map(|marks| marks.first()).map(|mark| (group, mark.asked)).max());
+            let begun = members(log, logs, group)?;
+            from.extend(begun.iter().filter_map(|one| one.marks.first()).map(|mark| (group, mark.asked)).max());
         }
     }
     for (group, from) in from {
         let all = members(log, logs, group)?;
-        let asked: BTreeSet<u64> = all.iter().flatten().map(|mark| mark.asked).chain([from]).collect();
-        let common = |asked: &u64| *asked >= from && is_common(all.iter().map(Vec::as_slice), *asked);
-        let first = asked.into_iter().find(common);
-        begin(log, logs, group, first.unwrap_or(u64::MAX))?;
+        let asked: BTreeSet<u64> = all.iter().flat_map(|one| &one.marks).map(|mark| mark.asked).chain([from]).collect();
+        let common = asked.into_iter().filter(|asked| *asked >= from).find_map(|asked| begin_with(&all, asked));
+        begin(log, logs, group, &common.unwrap_or_default());
     }
     Ok(())
 }
 
-/// The marks of a group's members.
-fn members(log: &Path, logs: &[Parts], group: ProcessId) -> io::Result<Vec<Vec<Mark>>> {
-    logs.iter().filter(|one| one.group == Some(group)).map(|one| one.marks(log)).collect()
+/// The members of a group, in the order in which they began.
+fn members(log: &Path, logs: &[Parts], group: ProcessId) -> io::Result<Vec<Member>> {
+    let of = |one: &Parts| {
+        let has_start = one.header.how == How::Forked && one.beginning(log)?.is_none();
+        let forked = has_start.then_some((one.header.from, one.header.call as usize));
+        Ok(Member { process: one.header.process, forked, marks: one.marks(log)? })
+    };
+    logs.iter().filter(|one| one.group == Some(group) && !one.is_left_out).map(of).collect()
 }
 
-/// Has the members of a group begin with an epoch: those that have done anything since.
-fn begin(log: &Path, logs: &mut [Parts], group: ProcessId, asked: u64) -> io::Result<()> {
-    for at in 0..logs.len() {
-        let (before, [one, ..]) = logs.split_at_mut(at) else { continue };
-        if one.group != Some(group) || one.is_left_out {
-            continue;
-        }
-        let parent = before.iter().find(|other| other.header.process == one.header.from && !other.is_left_out);
-        if let Some(parent) = parent
-            && one.header.how == How::Forked
-            && one.beginning(log)?.is_none()
-            && parent.beginning(log)?.is_none_or(|begun| begun.before + l::HEADER <= one.header.call as usize)
-        {
-            continue;
-        }
-        match first(&one.marks(log)?, asked).and_then(|mark| one.late(log, mark.part)) {
-            Some(late) => *one = late,
+/// Has the members of a group begin with these parts; those that have none are left out.
+fn begin(log: &Path, logs: &mut [Parts], group: ProcessId, parts: &HashMap<ProcessId, u64>) {
+    for one in logs.iter_mut().filter(|one| one.group == Some(group) && !one.is_left_out) {
+        match parts.get(&one.header.process) {
+            Some(0) => {}
+            Some(part) => match one.late(log, *part) {
+                Some(late) => *one = late,
+                None => one.is_left_out = true,
+            },
             None => one.is_left_out = true,
         }
     }
-    Ok(())
 }
 
 /// Has the group of a process begin with the epoch that begins with a part of that one; whether it can.
@@ -155,35 +174,43 @@ pub fn begin_together(log: &Path, logs: &mut [Parts], process: ProcessId, part: 
     let Some(one) = logs.iter().find(|one| one.header.process == process) else { return Ok(false) };
     let Some(group) = one.group else { return Ok(false) };
     let Some(mark) = one.marks(log)?.into_iter().find(|mark| mark.part == part) else { return Ok(false) };
-    let all = members(log, logs, group)?;
-    let can = is_common(all.iter().map(Vec::as_slice), mark.asked);
-    if can {
-        begin(log, logs, group, mark.asked)?;
-    }
-    Ok(can)
+    let common = begin_with(&members(log, logs, group)?, mark.asked);
+    common.iter().for_each(|parts| begin(log, logs, group, parts));
+    Ok(common.is_some())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::Pid;
 
-    fn marks(all: &[(u64, bool)]) -> Vec<Mark> {
-        let mark = |(part, (asked, has_memory)): (u64, &(u64, bool))| Mark {
-            asked: *asked,
-            part,
-            has_memory: *has_memory,
-            began: 0,
+    fn member(pid: u32, forked: Option<(u32, usize)>, all: &[(u64, bool)]) -> Member {
+        let id = |pid: u32| ProcessId::from(Pid(pid));
+        let mark = |(part, (asked, has_memory)): (u64, &(u64, bool))| {
+            let (asked, has_memory) = (*asked, *has_memory);
+            Mark { asked, part, has_memory, began: 0, before: part as usize * 1000 }
         };
-        (1..).zip(all).map(mark).collect()
+        let forked = forked.map(|(from, call)| (id(from), call));
+        Member { process: id(pid), forked, marks: (1..).zip(all).map(mark).collect() }
     }
 
     #[test]
     fn a_group_begins_where_each_that_goes_on_has_its_memory() {
-        let all = [marks(&[(1, true), (3, true), (4, true)]), marks(&[(2, false), (4, true)]), marks(&[(1, true)])];
-        let common = |asked| is_common(all.iter().map(Vec::as_slice), asked);
-        assert_eq!([1, 2, 3, 4, 5].map(common), [false, false, true, true, true]);
-        assert_eq!(first(&all[1], 3).map(|mark| mark.part), Some(2));
-        assert_eq!(first(&all[2], 3), None);
+        let all = [
+            member(1, None, &[(1, true), (3, true), (4, true)]),
+            member(2, None, &[(2, false), (4, true)]),
+            member(3, None, &[(1, true)]),
+            // Forked in the second part of the first one; which could not begin an epoch.
+            member(4, Some((1, 2500)), &[(3, false), (4, true)]),
+        ];
+        let begun = |asked| {
+            let begun = begin_with(&all, asked)?;
+            Some([1, 2, 3, 4].map(|pid| begun.get(&ProcessId::from(Pid(pid))).copied()))
+        };
+        assert_eq!([begun(1), begun(2)], [None, None]);
+        assert_eq!(begun(3), Some([Some(2), Some(2), None, Some(0)]));
+        assert_eq!(begun(4), Some([Some(3), Some(2), None, Some(2)]));
+        assert_eq!(begun(5), Some([None; 4]));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What of light logs is kept where only the last stretch is: from an epoch on, whose memory is there, what came after it.
 
-use super::groups::{self, Kept, Mark, first, is_common};
+use super::groups::{self, Kept, Mark, Member, begin_with};
 use super::layout as l;
 use super::parts::{find, memory};
 use super::{End, How, LIGHT_FOLDER, Record, part_header, record};
@@ -76,8 +76,8 @@ impl Ring {
                 }
             }
             let (how, from, call, began) = (header.how, header.from, header.call as usize, header.began);
-            let group =
-                parts.values().next_back().map(|path| part_header(path)).transpose()?.and_then(|last| last.group);
+            // The last part may be being begun.
+            let group = parts.values().rev().find_map(|path| part_header(path).ok()).and_then(|last| last.group);
             let marks = groups::marks(log, process, parts.iter().map(|(part, path)| (*part, path.as_path())))?;
             all.insert(
                 process,
@@ -172,24 +172,31 @@ fn drop_of_groups(log: &Path, all: &BTreeMap<ProcessId, Own>, count: usize, time
     let mut kept = Kept::read(log)?;
     let of: BTreeSet<ProcessId> = all.values().filter_map(|own| own.group).collect();
     for group in of {
-        let members = || all.iter().filter(|(_, own)| own.group == Some(group));
-        let begun: BTreeMap<u64, u64> =
-            members().flat_map(|(_, own)| &own.marks).rev().map(|mark| (mark.asked, mark.began)).collect();
-        let common = |(asked, _): &(&u64, &u64)| is_common(members().map(|(_, own)| own.marks.as_slice()), **asked);
-        let is_old = |(asked, began): &(&u64, &u64)| {
-            **began <= time && kept.from.get(&group).is_none_or(|before| before < *asked)
+        let mut own: Vec<(&ProcessId, &Own)> = all.iter().filter(|(_, own)| own.group == Some(group)).collect();
+        own.sort_by_key(|(process, own)| (own.began, **process));
+        let member = |(process, own): &(&ProcessId, &Own)| {
+            let has_start = own.how == How::Forked && own.parts.contains_key(&0);
+            Member { process: **process, forked: has_start.then_some((own.from, own.call)), marks: own.marks.clone() }
         };
-        let last = begun.iter().rev().filter(common).skip(count.saturating_sub(1)).find(is_old);
-        let Some((&asked, _)) = last else { continue };
-        let firsts = firsts(members(), asked);
+        let members: Vec<Member> = own.iter().map(member).collect();
+        let asked: BTreeMap<u64, u64> =
+            members.iter().flat_map(|one| &one.marks).rev().map(|mark| (mark.asked, mark.began)).collect();
+        let common =
+            asked.iter().rev().filter_map(|(asked, began)| Some((*asked, *began, begin_with(&members, *asked)?)));
+        let is_old = |(asked, began, _): &(u64, u64, HashMap<ProcessId, u64>)| {
+            *began <= time && kept.from.get(&group).is_none_or(|before| before < asked)
+        };
+        let last = common.skip(count.saturating_sub(1)).find(is_old);
+        let Some((asked, _, parts)) = last else { continue };
         kept.from.insert(group, asked);
-        // Of forks, not even that is kept.
-        let is_gone =
-            |(process, own): &(&ProcessId, &Own)| own.how != How::Forked && !own.lives && !firsts.contains_key(process);
-        kept.gone.extend(members().filter(is_gone).map(|(process, _)| *process));
+        // Of forks, not even how their programs began is kept.
+        let is_gone = |(process, own): &&(&ProcessId, &Own)| {
+            own.how != How::Forked && !own.lives && !parts.contains_key(*process)
+        };
+        kept.gone.extend(own.iter().filter(is_gone).map(|(process, _)| **process));
         kept.write(log)?;
-        for (process, own) in members() {
-            let first = match firsts.get(process) {
+        for (process, own) in own {
+            let first = match parts.get(process) {
                 Some(first) => *first,
                 None if own.lives => continue,
                 None => u64::MAX,
@@ -205,25 +212,6 @@ fn drop_of_groups(log: &Path, all: &BTreeMap<ProcessId, Own>, count: usize, time
         }
     }
     Ok(())
-}
-
-/// With which part each of a group's members begins, if the group does with an epoch: with its own first one from there on, or, if the call is there that forked it, where it began itself. Those
-/// that have done nothing since have none.
-fn firsts<'a>(members: impl Iterator<Item = (&'a ProcessId, &'a Own)>, asked: u64) -> HashMap<ProcessId, u64> {
-    let mut members: Vec<(&ProcessId, &Own)> = members.collect();
-    members.sort_by_key(|(process, own)| (own.began, **process));
-    // And where in its whole log that is.
-    let mut firsts: HashMap<ProcessId, (u64, usize)> = HashMap::new();
-    for (process, own) in members {
-        let is_forked_since = firsts.get(&own.from).is_some_and(|(_, before)| before + l::HEADER <= own.call);
-        if own.how == How::Forked && is_forked_since && own.parts.contains_key(&0) {
-            firsts.insert(*process, (0, 0));
-        } else if let Some(mark) = first(&own.marks, asked) {
-            let before = own.epochs.get(&mark.part).map_or(0, |(_, before)| *before);
-            firsts.insert(*process, (mark.part, before));
-        }
-    }
-    firsts.into_iter().map(|(process, (part, _))| (process, part)).collect()
 }
 
 /// Whether the memory of an epoch is still being written: until it is, the list has the id of the process that does so, and another name.
