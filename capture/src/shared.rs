@@ -4,6 +4,7 @@
 //! The kernel tells of who opens such a file (a lease, `fcntl(F_SETLEASE)`), by our signal, and lets nobody have it before it is answered. Then the light part ends, as it does where
 //! the process does with the memory or the file what an expansion, where the memory is another file's, does not follow.
 
+use crate::elf::PAGE;
 use crate::files::{self, Kind};
 use crate::members;
 use crate::signals;
@@ -129,7 +130,8 @@ impl Shared {
                 self.made = self.made.wrapping_add(1);
                 let key = u64::from(state::get().pid) << 32 | u64::from(self.made);
                 let is_writable = args[2] & sys::PROT_WRITE != 0;
-                *slot = Some(Mapped { start, end: start + args[1], key, is_listed: false, is_writable, file });
+                let end = start + args[1].next_multiple_of(PAGE);
+                *slot = Some(Mapped { start, end, key, is_listed: false, is_writable, file });
                 self.count += 1;
             }
             _ => file.into_iter().for_each(File::give_back),
@@ -139,7 +141,8 @@ impl Shared {
 
     /// It has unmapped this.
     pub fn unmapped(&mut self, start: u64, len: u64) {
-        let is_gone = |mapped: &Mapped| start <= mapped.start && mapped.end <= start.saturating_add(len);
+        let end = start.saturating_add(len.saturating_add(PAGE - 1) & !(PAGE - 1));
+        let is_gone = |mapped: &Mapped| start <= mapped.start && mapped.end <= end;
         for slot in self.mapped.iter_mut().filter(|slot| slot.as_ref().is_some_and(is_gone)) {
             let file = slot.as_ref().and_then(|mapped| mapped.file);
             if file.is_some() && turn::is_with_others() {

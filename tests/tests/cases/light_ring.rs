@@ -24,7 +24,7 @@ use std::time::Duration;
 type Case = (&'static str, &'static [&'static str], &'static str);
 
 /// Programs of the system's, with forks.
-const SCRIPTS: [Case; 3] = [
+const SCRIPTS: [Case; 4] = [
     // One of which forks come and go.
     (
         "forks",
@@ -47,6 +47,29 @@ const SCRIPTS: [Case; 3] = [
              \x20       time.sleep(0.01)\n\
              threads = [threading.Thread(target=work, args=(n,)) for n in 'abc']\n\
              [t.start() for t in threads]; [t.join() for t in threads]; print('over')",
+        ],
+        "over",
+    ),
+    // Processes that share memory of less than a page, and of files, and one of which has threads.
+    (
+        "pool",
+        &[
+            "/usr/bin/python3",
+            "-c",
+            "import multiprocessing, time\n\
+             def begin(given):\n\
+             \x20   global total\n\
+             \x20   total = given\n\
+             def work(n):\n\
+             \x20   with total.get_lock(): total.value += n\n\
+             \x20   return n * n\n\
+             total = multiprocessing.Value('i', 0)\n\
+             with multiprocessing.Pool(2, initializer=begin, initargs=(total,)) as pool:\n\
+             \x20   end = time.time() + 4\n\
+             \x20   while time.time() < end:\n\
+             \x20       print(sum(pool.map(work, range(8))), total.value % 7, flush=True)\n\
+             \x20       time.sleep(0.05)\n\
+             print('over')",
         ],
         "over",
     ),
