@@ -6,12 +6,14 @@ use crate::end;
 use crate::epoch;
 use crate::exec;
 use crate::files::{self, Kind};
+use crate::folder;
 use crate::fork;
 use crate::hot;
 use crate::kernel::{self, Buffer, Kernel};
 use crate::layout::{self, CALL, END, EXITS, FILE, MADE_AGAIN};
 use crate::log::{self, Record};
 use crate::ready::{self, Ready};
+use crate::shared;
 use crate::signals::{self, Context};
 use crate::state;
 use crate::streams;
@@ -77,9 +79,12 @@ fn way(number: u64, args: &[u64; 6]) -> Way {
     if let Some(why) = state::get().shared.refuses(number, args) {
         return Way::End(why);
     }
+    if let Some(answer) = folder::answer(number, args) {
+        return Way::Answer(answer);
+    }
     match number {
         // mmap
-        9 if args[3] & MAP_SHARED != 0 => shared(args),
+        9 if args[3] & MAP_SHARED != 0 => map_shared(args),
         FUTEX if matches!(args[1] & FUTEX_COMMAND, FUTEX_WAIT_REQUEUE_PI | FUTEX_CMP_REQUEUE_PI) => {
             Way::End("the program requeues threads to a priority-inheriting futex")
         }
@@ -94,7 +99,10 @@ fn way(number: u64, args: &[u64; 6]) -> Way {
             epoch::turn_off();
             Way::Make
         }
-        30 => Way::End("the program shares memory with other processes (shmat)"),
+        shared::SHMAT if !state::get().shared.may_attach(args) => {
+            Way::End("the program attaches memory that other processes can write (shmat)")
+        }
+        shared::SHMAT | shared::SHMDT => Way::Make,
         101 => Way::End("the program traces another process, or is traced"),
         154 => Way::End("the program makes segments of its own (modify_ldt)"),
         157 => match args[0] {
@@ -152,7 +160,7 @@ fn is_device(descriptor: u64) -> bool {
 }
 
 /// A mapping that others may write.
-fn shared(args: &[u64; 6]) -> Way {
+fn map_shared(args: &[u64; 6]) -> Way {
     if state::get().shared.may_map(args) {
         Way::Make
     } else {
@@ -466,6 +474,8 @@ pub fn note_made(number: u64, args: &[u64; 6], result: i64) {
     match number {
         9 => state::get().shared.made(args, result),
         11 if result == 0 => state::get().shared.unmapped(args[0], args[1]),
+        shared::SHMAT => state::get().shared.attached(result),
+        shared::SHMDT if result == 0 => state::get().shared.detached(args[0]),
         _ => {}
     }
     let call = table::of(number);
@@ -488,6 +498,10 @@ pub fn note_made(number: u64, args: &[u64; 6], result: i64) {
         }
         fork::written(number, args, result, &mut *see);
         threads::written_at_end(number, &mut *see);
+        if number == shared::SHMAT && result > 0 {
+            // What was written there when nobody had it.
+            see(result as u64, state::get().shared.len_at(result as u64));
+        }
     };
     let stream = call.filter(|call| call.sends.is_some()).map_or(0, |_| streams::of(args[0]));
     let whole = stream != 0 && result > 0 && streams::may_keep(result as u64);

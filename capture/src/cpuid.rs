@@ -13,15 +13,14 @@
 
 use crate::elf::{Elf, PAGE, PF_X, PT_GNU_EH_FRAME};
 use crate::files::{self, Key};
+use crate::folder::Entry;
 use crate::layout::SHARED_PLACES;
 use crate::reach::LINE;
 use crate::state;
 use crate::sys::{self, MAP_FIXED_NOREPLACE, MAP_PRIVATE, PROT_EXEC, PROT_READ, PROT_WRITE};
-use crate::text::Text;
 use crate::trap;
 use core::arch::x86_64::{__m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_set1_epi8};
 use core::cell::UnsafeCell;
-use core::fmt::Write;
 use core::ops::Range;
 
 /// The instruction, and what takes its place.
@@ -161,8 +160,8 @@ static FOUND: Room = Room(UnsafeCell::new(Found { places: [0; MOST], count: 0 })
 impl Found {
     /// Those of a file. Whoever finds them first leaves them for the others, and for other logs, whose system has the same file.
     fn of(&mut self, file: u64, key: Key) {
-        let path = files::path_in(SHARED_PLACES, key);
-        if self.read(&path) {
+        let entry = files::entry_in(SHARED_PLACES, key);
+        if self.read(&entry) {
             return;
         }
         self.count = 0;
@@ -175,20 +174,20 @@ impl Found {
             });
             view.close();
         }
-        self.write(&path);
+        self.write(&entry);
     }
 
     fn bytes(&self) -> u64 {
         size_of_val(&self.places[..self.count]) as u64
     }
 
-    fn read(&mut self, path: &Text<1200>) -> bool {
-        // SAFETY: a path that ends with a zero byte; and room for so many bytes.
+    fn read(&mut self, entry: &Entry) -> bool {
+        let file = entry.open(0);
+        if file < 0 {
+            return false;
+        }
+        // SAFETY: room for so many bytes.
         unsafe {
-            let file = sys::call3(sys::OPEN, path.address(), sys::O_CLOEXEC, 0);
-            if file < 0 {
-                return false;
-            }
             let args = [file as u64, self.places.as_mut_ptr() as u64, size_of_val(&self.places) as u64, 0, 0, 0];
             let read = sys::call(sys::PREAD, args);
             sys::call3(sys::CLOSE, file as u64, 0, 0);
@@ -197,26 +196,22 @@ impl Found {
         }
     }
 
-    fn write(&self, path: &Text<1200>) {
+    fn write(&self, entry: &Entry) {
         // Only what is whole gets the name.
-        let mut new = Text::<1200>::new();
-        new.push(path.bytes());
-        let _ = write!(new, ".{}", state::get().pid);
-        // SAFETY: paths that end with zero bytes, and so many bytes.
-        unsafe {
-            let flags = sys::O_RDWR | sys::O_CREAT | sys::O_EXCL | sys::O_CLOEXEC;
-            let file = sys::call3(sys::OPEN, new.address(), flags, 0o600);
-            if file < 0 {
-                return;
-            }
+        let new = entry.with(format_args!(".{}", state::get().pid));
+        let file = new.open(sys::O_RDWR | sys::O_CREAT | sys::O_EXCL);
+        if file < 0 {
+            return;
+        }
+        // SAFETY: so many bytes.
+        let written = unsafe {
             let args = [file as u64, self.places.as_ptr() as u64, self.bytes(), 0, 0, 0];
             let written = sys::call(sys::PWRITE, args);
             sys::call3(sys::CLOSE, file as u64, 0, 0);
-            let whole = written == self.bytes() as i64;
-            let done = whole && sys::call3(sys::RENAME, new.address(), path.address(), 0) == 0;
-            if !done {
-                sys::call3(sys::UNLINK, new.address(), 0, 0);
-            }
+            written
+        };
+        if written != self.bytes() as i64 || !new.rename(entry) {
+            new.remove();
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::calls;
 use crate::elf::PAGE;
+use crate::folder::Entry;
 use crate::hot::Frame;
 use crate::layout::{CLOCK, EPOCH, NEW, OUTPUT, STATE, THREAD};
 use crate::log::{self, Record};
@@ -21,7 +22,6 @@ use crate::thread::{self, Thread};
 use crate::threads;
 use crate::turn;
 use core::arch::asm;
-use core::fmt::Write;
 use core::sync::atomic::Ordering;
 
 /// Where the word lies.
@@ -176,15 +176,12 @@ fn word() -> u32 {
 
 /// The program begins: whether somebody asks for epochs. Then a part of the log has nothing but how it begins, and stays.
 pub fn begin(kernel: &Kernel) {
-    let mut path = Text::<1200>::new();
-    path.push(state::text(&state::get().folder));
-    let _ = write!(path, "/light/{CLOCK}");
-    // SAFETY: a path that ends with a zero byte; replaces nothing; this program's own descriptor.
+    let file = Entry::of(format_args!("{CLOCK}")).open(0);
+    if file < 0 {
+        return;
+    }
+    // SAFETY: replaces nothing; this program's own descriptor.
     let mapped = unsafe {
-        let file = sys::call3(sys::OPEN, path.address(), sys::O_CLOEXEC, 0);
-        if file < 0 {
-            return;
-        }
         let args = [AT, PAGE, PROT_READ, MAP_SHARED | MAP_FIXED_NOREPLACE, file as u64, 0];
         let mapped = sys::call(sys::MMAP, args);
         sys::call3(sys::CLOSE, file as u64, 0, 0);

@@ -7,6 +7,7 @@ use crate::death;
 use crate::elf::Elf;
 use crate::end;
 use crate::epoch;
+use crate::folder;
 use crate::layout::EXECUTES;
 use crate::log;
 use crate::signals::{self, Context};
@@ -27,6 +28,10 @@ const MOST: usize = 1 << 16;
 /// How often a script's interpreter may be a script.
 const DEPTH: usize = 5;
 const SET_ID: u32 = 0o6000;
+const EPERM: i64 = 1;
+const ENOENT: i64 = 2;
+const EACCES: i64 = 13;
+const ENOTDIR: i64 = 20;
 
 /// A list of pointers, and the paths that some of them point at.
 struct Room {
@@ -70,6 +75,10 @@ fn native(number: u64, args: &[u64; 6], why: &str) -> i64 {
     let result = unsafe { sys::call(number, *args) };
     trap::allow_tsc(false);
     show(mark);
+    // The program that was asked for may be executed, and is there.
+    if matches!(-result, EPERM | ENOENT | EACCES | ENOTDIR) {
+        return native(number, args, "bugnet's own program cannot be executed from there");
+    }
     result
 }
 
@@ -225,7 +234,14 @@ fn run(room: &mut Room, first: usize, envp: u64, number: u64, args: &[u64; 6]) -
     let how = if state.lent > 0 { 3 } else { 2 };
     let (pid, program) =
         if state.lent > 0 { (crate::fork::lender(), state.program) } else { (state.pid, state.program) };
-    let _ = write!(origin, "{how}.{pid}.{program}.{}.{}.{}", state.log.len(), state.cpu, state.chaos.seed);
+    let _ = write!(
+        origin,
+        "{how}.{pid}.{program}.{}.{}.{}.{}",
+        state.log.len(),
+        state.cpu,
+        state.chaos.seed,
+        state.at.number()
+    );
     let mut streams = Text::<4096>::new();
     streams::encode(&mut streams);
     let mut answers = Text::<{ answers::TEXT }>::new();
@@ -257,10 +273,16 @@ fn run(room: &mut Room, first: usize, envp: u64, number: u64, args: &[u64; 6]) -
             // The parent goes on as soon as the other program runs, and nobody comes back to say so.
             calls::note_made(number, args, 0);
         }
+        folder::goes_along(true);
         let result = sys::call3(sys::EXECVE, state.own.as_ptr() as u64, room.pointers[begin..].as_ptr() as u64, envp);
+        folder::goes_along(false);
         sys::call3(sys::PERSONALITY, personality, 0, 0);
         result
     };
     show(mark);
+    // The program that was asked for may be executed, and is there.
+    if matches!(-result, EPERM | ENOENT | EACCES | ENOTDIR) {
+        return native(number, args, "bugnet's own program cannot be executed from there");
+    }
     result
 }

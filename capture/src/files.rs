@@ -1,6 +1,7 @@
 //! Files that the program maps: the log keeps them as they are then, each once, by device, inode, size and time of change (of which no program can set the clock back, as that of
 //! modification). Logs share copies by hard links, where they may.
 
+use crate::folder::Entry;
 use crate::layout::{self, SHARED_FILES};
 use crate::log;
 use crate::state;
@@ -119,23 +120,15 @@ pub fn kind(file: u64) -> Kind {
 }
 
 /// Appends the name that a file has in the log.
-pub fn name(path: &mut Text<1200>, Key([device, inode, size, changed]): Key) {
+pub fn name<const N: usize>(path: &mut Text<N>, Key([device, inode, size, changed]): Key) {
     let _ = write!(path, "{device:x}-{inode:x}-{size:x}-{changed:x}");
 }
 
-/// The path that belongs to a file, in a folder of light logs.
-pub fn path_in(folder: &str, key: Key) -> Text<1200> {
-    let mut path = Text::new();
-    path.push(state::text(&state::get().folder));
-    let _ = write!(path, "/light/{folder}/");
-    name(&mut path, key);
-    path
-}
-
-/// Gives a file a second name; the system's error where that is not possible.
-fn link(from: &Text<1200>, to: &Text<1200>) -> i64 {
-    // SAFETY: paths that end with zero bytes.
-    unsafe { sys::call3(sys::LINK, from.address(), to.address(), 0) }
+/// The entry that belongs to a file, in a folder of light logs.
+pub fn entry_in(folder: &str, key: Key) -> Entry {
+    let mut file = Text::<128>::new();
+    name(&mut file, key);
+    Entry::of(format_args!("{folder}/{}", file.text()))
 }
 
 /// Keeps a file; whether the log has it.
@@ -155,18 +148,15 @@ fn copy(file: u64, key: Key) -> bool {
     if size > MOST {
         return false;
     }
-    let [path, shared] = ["files", SHARED_FILES].map(|folder| path_in(folder, key));
+    let [entry, shared] = ["files", SHARED_FILES].map(|folder| entry_in(folder, key));
     // Another log may have it, or this one.
-    if [0, EEXIST].contains(&link(&shared, &path)) {
+    if [0, EEXIST].contains(&shared.link(&entry)) {
         return true;
     }
     if size > log::limit() {
-        // SAFETY: a path that ends with a zero byte.
-        return unsafe { sys::call3(sys::ACCESS, path.address(), 0, 0) } == 0;
+        return entry.is_there();
     }
-    let flags = sys::O_RDWR | sys::O_CREAT | sys::O_EXCL | sys::O_CLOEXEC;
-    // SAFETY: a path that ends with a zero byte.
-    let copy = unsafe { sys::call3(sys::OPEN, path.address(), flags, 0o600) };
+    let copy = entry.open(sys::O_RDWR | sys::O_CREAT | sys::O_EXCL);
     if copy == EEXIST {
         // Whoever was first copies it, or has.
         return true;
@@ -175,17 +165,15 @@ fn copy(file: u64, key: Key) -> bool {
         return false;
     }
     let whole = fill(file, copy as u64, size);
-    // SAFETY: this program's own file, and its path.
-    unsafe {
-        sys::call3(sys::CLOSE, copy as u64, 0, 0);
-        if !whole {
-            sys::call3(sys::UNLINK, path.address(), 0, 0);
-            return false;
-        }
+    // SAFETY: this program's own descriptor.
+    unsafe { sys::call3(sys::CLOSE, copy as u64, 0, 0) };
+    if whole {
+        // For the next one. The copy may lie on another file system.
+        entry.link(&shared);
+    } else {
+        entry.remove();
     }
-    // For the next one. The copy may lie on another file system.
-    link(&path, &shared);
-    true
+    whole
 }
 
 fn fill(from: u64, to: u64, size: u64) -> bool {

@@ -4,6 +4,7 @@
 use crate::calls;
 use crate::end;
 use crate::epoch;
+use crate::folder::{self, Folder};
 use crate::layout::FORKED;
 use crate::log::{self, From};
 use crate::members;
@@ -40,6 +41,7 @@ struct Lent {
     signals: Signals,
     own: Own,
     streams: [u8; 256],
+    at: Folder,
     number: u64,
     pid: u32,
     tid: u32,
@@ -56,6 +58,7 @@ static LENT: Lending = Lending(core::cell::UnsafeCell::new(
         signals: Signals::new(),
         own: Own::new(),
         streams: [0; 256],
+        at: Folder::new(),
         number: 0,
         pid: 0,
         tid: 0,
@@ -170,6 +173,7 @@ fn fork(context: &mut Context, number: u64, args: &[u64; 6], flags: u64) {
         say(format_args!("a forked process is not recorded: the log has no room for it (error {})", -error));
         // The parent's log is no longer there. Those that share memory with it stop where they are when it has its turn, and are told.
         state.full = true;
+        folder::close();
         threads::forget();
         turn::begin_forked(place);
         state.on = false;
@@ -236,6 +240,7 @@ fn lend(context: &mut Context, number: u64) {
         signals: state.signals,
         own: thread::get().signals,
         streams: state.streams,
+        at: state.at,
         number,
         pid: state.pid,
         tid: thread::get().tid,
@@ -269,7 +274,7 @@ pub fn behind(context: &mut Context) {
     } else {
         state.lent = depth;
         (state.signals, me.signals) = (lent.signals, lent.own);
-        state.streams = lent.streams;
+        (state.streams, state.at) = (lent.streams, lent.at);
         (state.pid, me.tid) = (lent.pid, lent.tid);
     }
     // The child may have a stack of its own.

@@ -1,14 +1,13 @@
 //! The log: records in files, one after the other, that memory is shared with. `USED` in a file's header moves on when a record is whole.
 
 use crate::elf::PAGE;
+use crate::folder::{self, Entry};
 use crate::layout::{
     ASKED, BEFORE, BEGAN, FROM, GROUP, HEAD, HEADER, MAGIC, ORIGIN, PART, PART_BEGAN, PART_NUMBER, PROCESS, USED,
     WENT_ON,
 };
 use crate::state;
 use crate::sys;
-use crate::text::Text;
-use core::fmt::Write;
 use core::ops::Range;
 
 /// Where the log lies.
@@ -20,6 +19,9 @@ const FEW: u64 = 256 << 10;
 const STEP: usize = 1 << 20;
 const MADV_RANDOM: u64 = 1;
 const MADV_POPULATE_WRITE: u64 = 23;
+const EPERM: i64 = -1;
+const ENOENT: i64 = -2;
+const EACCES: i64 = -13;
 const EEXIST: i64 = -17;
 const EFBIG: i64 = -27;
 /// Bytes of the smallest first part.
@@ -96,13 +98,10 @@ fn now() -> u64 {
     now[0] * 1_000_000_000 + now[1]
 }
 
-/// The path of a file in the folder of light logs that belongs to the program, with this behind its name.
-pub fn path(behind: core::fmt::Arguments<'_>) -> Text<1200> {
+/// The file in the folder of light logs that belongs to the program, with this behind its name.
+pub fn entry(behind: core::fmt::Arguments<'_>) -> Entry {
     let state = state::get();
-    let mut path = Text::new();
-    path.push(state::text(&state.folder));
-    let _ = write!(path, "/light/p{}.{}{behind}", state.pid, state.program);
-    path
+    Entry::of(format_args!("p{}.{}{behind}", state.pid, state.program))
 }
 
 /// Most bytes that a file may have: more, and the kernel sends a signal.
@@ -122,10 +121,8 @@ fn open(size: usize, least: usize) -> Result<(), i64> {
         return Err(EFBIG);
     }
     let Log { part, from, began, before, .. } = state.log;
-    let path = if part > 0 { path(format_args!(".{part}")) } else { path(format_args!("")) };
-    let flags = sys::O_RDWR | sys::O_CREAT | sys::O_EXCL | sys::O_CLOEXEC;
-    // SAFETY: a path that ends with a zero byte.
-    let file = unsafe { sys::call3(sys::OPEN, path.address(), flags, 0o600) };
+    let entry = if part > 0 { entry(format_args!(".{part}")) } else { entry(format_args!("")) };
+    let file = entry.open(sys::O_RDWR | sys::O_CREAT | sys::O_EXCL);
     if file < 0 {
         return Err(file);
     }
@@ -168,11 +165,20 @@ fn go_on(most: usize) -> bool {
     log.part += 1;
     log.before += (log.used - HEADER) as u64;
     let least = HEADER + most;
-    let is_open = open(PART.max(least.next_multiple_of(PAGE as usize)), least).is_ok();
-    if !is_open {
-        state::get().log = before;
+    let opened = open(PART.max(least.next_multiple_of(PAGE as usize)), least);
+    if let Err(error) = opened {
+        (state::get().log, state::get().refused) = (before, error);
     }
-    is_open
+    opened.is_ok()
+}
+
+/// Why the log does not go on.
+pub fn why_full() -> &'static str {
+    match state::get().refused {
+        EPERM | ENOENT | EACCES => "the process may not write to the log's folder, or no longer sees it",
+        EFBIG => "the log's files may not be larger (ulimit -f)",
+        _ => "the disk is full, or the log cannot be written",
+    }
 }
 
 /// The log goes on in another file, if that is possible: its number. `asked`: for which epoch, by what the clock said; 0 for none.
@@ -202,6 +208,7 @@ pub fn close() {
     store(WENT_ON, 1);
     // SAFETY: the log's own memory.
     unsafe { sys::call3(sys::MUNMAP, AT, state.log.size as u64, 0) };
+    folder::close();
     (state.log, state.full) = (Log::new(), true);
 }
 

@@ -26,6 +26,7 @@ mod epoch;
 mod exec;
 mod expand;
 mod files;
+mod folder;
 mod fork;
 #[path = "../../client-logger/src/run/hidden.rs"]
 mod hidden;

@@ -98,6 +98,12 @@ pub fn join(pid: u32, tid: u32) -> Option<u32> {
     Some(place as u32)
 }
 
+/// Whether a process is one of them, or was.
+pub fn has(pid: u32) -> bool {
+    let used = words().used.load(Ordering::SeqCst);
+    (0..used).any(|place| of(place).pid.load(Ordering::SeqCst) == pid)
+}
+
 /// Whether it is for the process, which has the turn, to list this memory in the epoch: nobody else has. None where there is no room for it.
 pub fn lists(memory: u64) -> Option<bool> {
     let (listed, epoch) = (&words().listed, words().epoch.load(Ordering::SeqCst).into());

@@ -1,8 +1,9 @@
-//! Memory that other processes could write, and only those do that are forked from here, which have their turns together ([`crate::turn`]): anonymous memory, and that
-//! of a file which nobody else has open.
+//! Memory that other processes could write, and only those do that are forked from here, which have their turns together ([`crate::turn`]): anonymous memory, that
+//! of a file which nobody else has open, and segments of System V that nobody else has attached.
 //!
 //! The kernel tells of who opens such a file (a lease, `fcntl(F_SETLEASE)`), by our signal, and lets nobody have it before it is answered. Then the light part ends, as it does where
-//! the process does with the memory or the file what an expansion, where the memory is another file's, does not follow.
+//! the process does with the memory or the file what an expansion, where the memory is another file's, does not follow. Of segments, the kernel tells who has attached or
+//! detached them last, if asked.
 
 use crate::elf::PAGE;
 use crate::files::{self, Kind};
@@ -24,6 +25,15 @@ const F_WRLCK: u64 = 1;
 const F_UNLCK: u64 = 2;
 const O_ACCMODE: i64 = 3;
 const O_RDONLY: i64 = 0;
+pub const SHMAT: u64 = 30;
+const SHMCTL: u64 = 31;
+pub const SHMDT: u64 = 67;
+const IPC_STAT: u64 = 2;
+const SHM_RDONLY: u64 = 0o10_000;
+const SHM_REMAP: u64 = 0o40_000;
+const SHM_EXEC: u64 = 0o100_000;
+/// Most bytes of a segment: the log has them when it is attached.
+const MOST_SEGMENT: u64 = 32 << 20;
 const AT_FDCWD: u64 = -100i64 as u64;
 /// Our own descriptors of such files have at least this number.
 const FIRST: u64 = 700;
@@ -50,6 +60,8 @@ struct Mapped {
     /// Whether the program has asked for memory that it can write.
     is_writable: bool,
     file: Option<File>,
+    /// The segment that it is.
+    segment: Option<u32>,
 }
 
 /// What a process has of it.
@@ -63,6 +75,9 @@ pub struct Shared {
     of_files: usize,
     /// The file that the call maps which is being made.
     maps: Option<File>,
+    /// How many of them are segments; and the one that is being attached, with its bytes.
+    of_segments: usize,
+    attaches: (u32, u64),
 }
 
 /// Why the light part ends where somebody opens such a file.
@@ -70,7 +85,7 @@ pub const OPENED: &str = "another process opens a file that the program has mapp
 
 impl Shared {
     pub const fn new() -> Self {
-        Self { mapped: [None; MOST], count: 0, made: 0, of_files: 0, maps: None }
+        Self { mapped: [None; MOST], count: 0, made: 0, of_files: 0, maps: None, of_segments: 0, attaches: (0, 0) }
     }
 
     /// Whether there is any.
@@ -124,19 +139,62 @@ impl Shared {
     pub fn made(&mut self, args: &[u64; 6], result: i64) {
         let file = self.maps.take();
         let is_ours = args[3] & MAP_SHARED != 0 && (args[3] & MAP_ANONYMOUS != 0 || file.is_some());
-        let slot = self.mapped.iter_mut().find(|slot| slot.is_none());
-        match (slot, u64::try_from(result)) {
-            (Some(slot), Ok(start)) if is_ours => {
-                self.made = self.made.wrapping_add(1);
-                let key = u64::from(state::get().pid) << 32 | u64::from(self.made);
-                let is_writable = args[2] & sys::PROT_WRITE != 0;
+        match u64::try_from(result) {
+            Ok(start) if is_ours => {
                 let end = start + args[1].next_multiple_of(PAGE);
-                *slot = Some(Mapped { start, end, key, is_listed: false, is_writable, file });
-                self.count += 1;
+                self.add(start..end, args[2] & sys::PROT_WRITE != 0, file, None);
             }
             _ => file.into_iter().for_each(File::give_back),
         }
+    }
+
+    /// Adds memory, for which there is room.
+    fn add(&mut self, range: Range<u64>, is_writable: bool, file: Option<File>, segment: Option<u32>) {
+        self.made = self.made.wrapping_add(1);
+        let key = u64::from(state::get().pid) << 32 | u64::from(self.made);
+        let Some(slot) = self.mapped.iter_mut().find(|slot| slot.is_none()) else { return };
+        let Range { start, end } = range;
+        *slot = Some(Mapped { start, end, key, is_listed: false, is_writable, file, segment });
+        self.count_all();
+    }
+
+    fn count_all(&mut self) {
+        self.count = self.mapped.iter().flatten().count();
         self.of_files = self.files().count();
+        self.of_segments = self.segments().count();
+    }
+
+    fn segments(&self) -> impl Iterator<Item = u32> + '_ {
+        self.mapped.iter().flatten().filter_map(|mapped| mapped.segment)
+    }
+
+    /// Whether the program may attach a segment, which nobody has.
+    pub fn may_attach(&mut self, args: &[u64; 6]) -> bool {
+        let Some(segment) = Segment::of(args[0]) else {
+            // The kernel refuses it.
+            return true;
+        };
+        self.attaches = (args[0] as u32, segment.bytes);
+        let is_plain = args[2] & (SHM_RDONLY | SHM_REMAP | SHM_EXEC) == 0;
+        is_plain && segment.attached == 0 && segment.bytes <= MOST_SEGMENT && self.mapped.iter().any(Option::is_none)
+    }
+
+    /// It has attached one, or could not.
+    pub fn attached(&mut self, result: i64) {
+        let (segment, bytes) = core::mem::take(&mut self.attaches);
+        if let Ok(start) = u64::try_from(result) {
+            self.add(start..start + bytes.next_multiple_of(PAGE), true, None, Some(segment));
+        }
+    }
+
+    /// It has detached the one at an address.
+    pub fn detached(&mut self, start: u64) {
+        self.unmapped(start, self.len_at(start));
+    }
+
+    /// How many bytes of such memory there are from an address on.
+    pub fn len_at(&self, start: u64) -> u64 {
+        self.mapped.iter().flatten().find(|mapped| mapped.start == start).map_or(0, |mapped| mapped.end - start)
     }
 
     /// It has unmapped this.
@@ -151,10 +209,9 @@ impl Shared {
             } else {
                 *slot = None;
                 file.into_iter().for_each(File::give_back);
-                self.count -= 1;
             }
         }
-        self.of_files = self.files().count();
+        self.count_all();
     }
 
     /// Why the light part ends at a call that does with such memory, or its file, what private memory does not show.
@@ -172,6 +229,13 @@ impl Shared {
         };
         if is_memory {
             return Some("the program moves memory that other processes could write, or makes it writable");
+        }
+        // A child of `vfork` has its parent's.
+        if self.of_segments > 0
+            && state::get().lent == 0
+            && self.segments().any(|segment| Segment::of(segment.into()).is_some_and(Segment::has_other))
+        {
+            return Some("another process attaches memory that the program has attached (shmat)");
         }
         // To ask what a descriptor is of takes a call.
         if !self.has_files() {
@@ -210,7 +274,7 @@ impl Shared {
 
     /// Others may have the files from here on.
     pub fn give_back(&mut self) {
-        (self.count, self.of_files) = (0, 0);
+        (self.count, self.of_files, self.of_segments) = (0, 0, 0);
         self.mapped.iter_mut().filter_map(Option::take).filter_map(|mapped| mapped.file).for_each(File::give_back);
     }
 }
@@ -220,6 +284,31 @@ impl File {
         let own = self.own.into();
         fcntl(own, F_SETLEASE, F_UNLCK);
         close(own);
+    }
+}
+
+/// What the kernel tells of a segment of System V.
+#[derive(Clone, Copy)]
+struct Segment {
+    bytes: u64,
+    /// How many processes have attached it.
+    attached: u64,
+    /// The process that has last attached or detached it, or was forked with it, or ended.
+    last: u32,
+}
+
+impl Segment {
+    fn of(segment: u64) -> Option<Self> {
+        let mut told = [0u64; 14];
+        // SAFETY: room for the structure.
+        let found = unsafe { sys::call3(SHMCTL, segment, IPC_STAT, told.as_mut_ptr() as u64) };
+        (found == 0).then_some(Self { bytes: told[6], last: (told[10] >> 32) as u32, attached: told[11] })
+    }
+
+    /// Whether a process has it that is not one of those that have turns.
+    fn has_other(self) -> bool {
+        let is_of_turns = turn::is_with_others() && members::has(self.last);
+        !is_of_turns && self.last != state::get().pid && !members::is_gone(self.last)
     }
 }
 

@@ -6,6 +6,7 @@
 use crate::cpuid;
 use crate::elf::PAGE;
 use crate::files::Key;
+use crate::folder::{self, Entry};
 use crate::fork;
 use crate::hot;
 use crate::layout::{
@@ -18,6 +19,7 @@ use crate::signals;
 use crate::state;
 use crate::sys::{self, MAP_ANONYMOUS, MAP_FIXED_NOREPLACE, MAP_PRIVATE, MAP_SHARED, PROT_READ, PROT_WRITE};
 use crate::text::Text;
+use core::ffi::CStr;
 use core::fmt::Write;
 use core::ops::Range;
 use core::slice;
@@ -28,14 +30,11 @@ const WAIT4: u64 = 61;
 /// `wait4`: of children that send no signal; and does not wait.
 const WCLONE: u64 = 0x8000_0000;
 const WNOHANG: u64 = 1;
-const CLOSE_RANGE: u64 = 436;
-/// `close_range`: the others keep what is closed here.
-const UNSHARE: u64 = 2;
 const SETPRIORITY: u64 = 141;
 /// How much less often than others the fork runs.
 const NICE: u64 = 10;
 const GETDENTS64: u64 = 217;
-const O_DIRECTORY: u64 = 0o200_000;
+const PR_SET_DUMPABLE: u64 = 4;
 
 /// Our own memory, of which no snapshot has anything, nor a moment.
 pub const OWN: Range<u64> = 0x1100_0000_0000..0x1500_0000_0000;
@@ -220,9 +219,8 @@ impl Table {
     }
 }
 
-fn open(path: &Text<1200>, flags: u64) -> Option<u64> {
-    // SAFETY: a path that ends with a zero byte.
-    u64::try_from(unsafe { sys::call3(sys::OPEN, path.address(), flags | sys::O_CLOEXEC, 0o600) }).ok()
+fn open(entry: &Entry, flags: u64) -> Option<u64> {
+    u64::try_from(entry.open(flags)).ok()
 }
 
 fn close(file: u64) {
@@ -230,10 +228,23 @@ fn close(file: u64) {
     unsafe { sys::call3(sys::CLOSE, file, 0, 0) };
 }
 
-fn open_own(name: &str) -> Option<u64> {
-    let mut path = Text::new();
-    path.push(name.as_bytes());
-    open(&path, 0)
+fn open_own(path: &CStr) -> Option<u64> {
+    // SAFETY: a path that ends with a zero byte.
+    u64::try_from(unsafe { sys::call3(sys::OPEN, path.as_ptr() as u64, sys::O_CLOEXEC, 0) }).ok()
+}
+
+/// What the kernel says of the fork's pages. It lets a process that has given up rights look there only where others of the user's may look into the process's memory, which
+/// they may for this moment alone.
+fn open_pagemap() -> Option<u64> {
+    let path = c"/proc/self/pagemap";
+    open_own(path).or_else(|| {
+        // SAFETY: numbers.
+        let set = |may: u64| unsafe { sys::call3(sys::PRCTL, PR_SET_DUMPABLE, may, 0) };
+        set(1);
+        let opened = open_own(path);
+        set(0);
+        opened
+    })
 }
 
 /// The size of a file, in bytes.
@@ -260,8 +271,8 @@ fn put(file: u64, text: &[u8], at: u64) -> Option<()> {
 }
 
 /// The list of the epoch that begins with this part.
-fn list(part: u32) -> Text<1200> {
-    log::path(format_args!(".{part}{SNAPSHOT}"))
+fn list(part: u32) -> Entry {
+    log::entry(format_args!(".{part}{SNAPSHOT}"))
 }
 
 /// The file with pages, and what is known of it.
@@ -278,7 +289,7 @@ struct Store {
 
 impl Store {
     fn open(part: u32) -> Option<Self> {
-        let file = open(&log::path(format_args!("{PAGES}")), sys::O_RDWR | sys::O_CREAT)?;
+        let file = open(&log::entry(format_args!("{PAGES}")), sys::O_RDWR | sys::O_CREAT)?;
         let bytes = size(file)?;
         let (mut used, mut before, mut last) = (Table::new(3)?, Table::new(5)?, None);
         // As many words as the file has pages, and no more than there is room for.
@@ -353,12 +364,10 @@ impl Table {
 /// The parts with which the program's epochs begin of which there are lists.
 fn lists() -> Option<Table> {
     let state = state::get();
-    let (mut found, mut folder) = (Table::new(7)?, Text::<1200>::new());
+    let mut found = Table::new(7)?;
     let mut start = Text::<64>::new();
     let _ = write!(start, "p{}.{}.", state.pid, state.program);
-    folder.push(state::text(&state.folder));
-    folder.push(b"/light");
-    let folder = open(&folder, O_DIRECTORY)?;
+    let folder = open(&Entry::of(format_args!("")), sys::O_DIRECTORY)?;
     let mut room = [0u64; 1024];
     loop {
         // SAFETY: room for so many bytes.
@@ -474,24 +483,17 @@ struct Snapshot {
 
 /// Writes it: whether it is whole.
 fn write(part: u32) -> Option<()> {
-    // SAFETY: descriptors of the fork's own, from here on; numbers.
-    unsafe {
-        if sys::call3(CLOSE_RANGE, 0, u64::from(u32::MAX), UNSHARE) < 0 {
-            return None;
-        }
-        sys::call3(SETPRIORITY, 0, 0, NICE);
-    }
-    let new = log::path(format_args!(".{part}{SNAPSHOT}{UNFINISHED}"));
+    folder::close_others().then_some(())?;
+    // SAFETY: numbers.
+    unsafe { sys::call3(SETPRIORITY, 0, 0, NICE) };
+    let new = log::entry(format_args!(".{part}{SNAPSHOT}{UNFINISHED}"));
     let file = open(&new, sys::O_RDWR | sys::O_CREAT | sys::O_EXCL)?;
     let written = write_to(file, part);
-    // SAFETY: paths that end with zero bytes.
-    unsafe {
-        if written.is_none() {
-            sys::call3(sys::UNLINK, new.address(), 0, 0);
-            return None;
-        }
-        (sys::call3(sys::RENAME, new.address(), list(part).address(), 0) == 0).then_some(())
+    if written.is_none() {
+        new.remove();
+        return None;
     }
+    new.rename(&list(part)).then_some(())
 }
 
 fn write_to(list: u64, part: u32) -> Option<()> {
@@ -499,10 +501,10 @@ fn write_to(list: u64, part: u32) -> Option<()> {
     let own = unsafe { sys::call3(sys::GETPID, 0, 0, 0) } as u64;
     put(list, &own.to_le_bytes(), 0)?;
     let mut maps = Table::new(0)?;
-    let file = open_own("/proc/self/maps")?;
+    let file = open_own(c"/proc/self/maps")?;
     maps.read(file, 0, MOST)?;
     close(file);
-    let pagemap = open_own("/proc/self/pagemap")?;
+    let pagemap = open_pagemap()?;
     let (regions, pages, kinds) = (Table::new(1)?, Table::new(2)?, Table::new(4)?);
     let mut snapshot = Snapshot { store: Store::open(part)?, regions, pages, kinds, pagemap };
     for line in maps.bytes().split(|b| *b == b'\n') {

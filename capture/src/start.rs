@@ -4,6 +4,7 @@ use crate::cpuid;
 use crate::elf::{Elf, Loaded, PAGE, page_end};
 use crate::epoch;
 use crate::expand;
+use crate::folder;
 use crate::layout::{EXECUTED, PROGRAM, SPAWNED, START, STARTED};
 use crate::log::{self, From, Record};
 use crate::special;
@@ -78,8 +79,9 @@ unsafe extern "C" fn main(initial: *const u64) -> ! {
         let personality = sys::call3(sys::PERSONALITY, 0xffff_ffff, 0, 0) as u64;
         sys::call3(sys::PERSONALITY, personality & !COMPAT_LAYOUT, 0, 0);
     }
-    let (from, cpu, seed) = parse(bytes(origin));
+    let (from, [cpu, seed, at]) = parse(bytes(origin));
     state.cpu = cpu;
+    folder::begin(at);
     if let Err(error) = log::begin(from) {
         natively(&kernel, elf, format_args!("the log has no room for it (error {})", -error));
     }
@@ -129,8 +131,8 @@ unsafe extern "C" fn main(initial: *const u64) -> ! {
     unsafe { jump(entry, stack.pointer) }
 }
 
-/// From which process, what CPUID shows, and the seed of chaos: `how.pid.program.call.level.seed`.
-fn parse(text: &[u8]) -> (From, u32, u32) {
+/// From which process, what CPUID shows, the seed of chaos, and the descriptor of the folder of light logs: `how.pid.program.call.level.seed.descriptor`.
+fn parse(text: &[u8]) -> (From, [u32; 3]) {
     let mut numbers = text.split(|b| *b == b'.').map(|digits| {
         digits
             .iter()
@@ -143,7 +145,7 @@ fn parse(text: &[u8]) -> (From, u32, u32) {
         3 => SPAWNED,
         _ => STARTED,
     };
-    (From { how, pid: next(), program: next(), call: next(), group: 0 }, next(), next())
+    (From { how, pid: next(), program: next(), call: next(), group: 0 }, [next(), next(), next()])
 }
 
 /// The program runs without being recorded.

@@ -5,6 +5,7 @@ use crate::chaos::Chaos;
 use crate::cpuid::Hidden;
 use crate::epoch::Epochs;
 use crate::files::{Known, Last};
+use crate::folder::Folder;
 use crate::hot::Hot;
 use crate::layout::OUTPUT;
 use crate::log::Log;
@@ -23,11 +24,15 @@ pub struct State {
     pub on: bool,
     /// Whether the log's disk is full.
     pub full: bool,
+    /// The system's error where the log could not go on in another file.
+    pub refused: i64,
     /// Why the light part ends as soon as it can.
     pub ends: Option<&'static str>,
     /// Path of the log's folder, and of this program.
     pub folder: [u8; 1024],
     pub own: [u8; 1024],
+    /// The folder of light logs, if the process has it open.
+    pub at: Folder,
     /// Path of the program.
     pub elf: [u8; 4096],
     /// Where the program's data is, and the code of its interpreter.
@@ -65,9 +70,11 @@ static STATE: Own = Own(UnsafeCell::new(State {
     cpu: 0,
     on: false,
     full: false,
+    refused: 0,
     ends: None,
     folder: [0; 1024],
     own: [0; 1024],
+    at: Folder::new(),
     elf: [0; 4096],
     data: (0, 0),
     linker: (0, 0),

@@ -13,9 +13,7 @@ pub const MUNMAP: u64 = 11;
 pub const RT_SIGACTION: u64 = 13;
 pub const RT_SIGPROCMASK: u64 = 14;
 pub const PREAD: u64 = 17;
-pub const ACCESS: u64 = 21;
 pub const PWRITE: u64 = 18;
-pub const RENAME: u64 = 82;
 pub const GETPID: u64 = 39;
 pub const FORK: u64 = 57;
 pub const VFORK: u64 = 58;
@@ -26,8 +24,6 @@ pub const KILL: u64 = 62;
 pub const FCNTL: u64 = 72;
 pub const FTRUNCATE: u64 = 77;
 pub const READLINK: u64 = 89;
-pub const LINK: u64 = 86;
-pub const UNLINK: u64 = 87;
 pub const SIGALTSTACK: u64 = 131;
 pub const PERSONALITY: u64 = 135;
 pub const PRCTL: u64 = 157;
@@ -63,6 +59,7 @@ pub const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
 pub const O_RDWR: u64 = 2;
 pub const O_CREAT: u64 = 0o100;
 pub const O_EXCL: u64 = 0o200;
+pub const O_DIRECTORY: u64 = 0o200_000;
 pub const O_CLOEXEC: u64 = 0o2_000_000;
 
 /// Makes a system call.

@@ -19,6 +19,11 @@ impl<const N: usize> Text<N> {
         &self.bytes[..self.len]
     }
 
+    /// The same, where it has been written in whole characters.
+    pub fn text(&self) -> &str {
+        core::str::from_utf8(self.bytes()).unwrap_or_default()
+    }
+
     /// Address of the text, which a zero byte ends.
     pub fn address(&self) -> u64 {
         self.bytes.as_ptr() as u64

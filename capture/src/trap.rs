@@ -11,6 +11,7 @@ use crate::death;
 use crate::end;
 use crate::epoch::{self, Place};
 use crate::hot;
+use crate::log;
 use crate::moment;
 use crate::signals::{self, Context};
 use crate::state;
@@ -121,7 +122,7 @@ pub fn serve(context: &mut Context) {
     hot::count(context.rip(), number);
     calls::serve(context, number);
     if state.full {
-        end::because(context, "the disk is full, or the log cannot be written", false);
+        end::because(context, log::why_full(), false);
     }
     end::if_asked_for(context);
     end::leave_if_over(context);

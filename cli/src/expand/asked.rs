@@ -164,8 +164,7 @@ pub(super) fn missing<'a>(
         let with = together(log, one);
         with.is_some() && all.iter().any(|other| together(log, other) == with && is_missing(other))
     };
-    let is_missing = |one: &&Parts| is_missing(one) || !one.is_left_out && is_root(log, one) && is_with(one);
-    all.iter().filter(is_missing).collect()
+    all.iter().filter(|one| is_missing(one) || is_with(one)).collect()
 }
 
 /// Whether the log of these processes of a light one, or of all, is made; or it is no light one.

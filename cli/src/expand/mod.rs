@@ -142,7 +142,7 @@ struct Member {
 
 /// A new folder for memory that those share that begin with an epoch, and, if they are several, the file with their turns.
 fn share(members: &[Member]) -> io::Result<Option<File>> {
-    let Some(first) = members.first() else { return Ok(None) };
+    let [first, others @ ..] = members else { return Ok(None) };
     let name = |member: &Member| {
         let mut name = member.light.as_os_str().to_owned();
         name.push(GROUP_MEMORY);
@@ -151,7 +151,6 @@ fn share(members: &[Member]) -> io::Result<Option<File>> {
     let folder = name(first);
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir(&folder)?;
-    let [_, others @ ..] = members else { return Ok(None) };
     if others.is_empty() {
         return Ok(None);
     }
@@ -172,26 +171,33 @@ struct Expanded {
     /// The folder of its log.
     folder: PathBuf,
     /// What is to be said of it: lines.
-    said: String,
+    said: Vec<String>,
+}
+
+fn line_about(process: ProcessId, line: &str) -> String {
+    format!("process {process}: {line}")
 }
 
 impl Expander {
-    /// Expands programs that begin together, with all that they forked, into a folder.
-    fn once(&self, lights: &[Member], folder: &Path) -> Result<String, Failure> {
-        let turns = share(lights).map_err(system(folder))?;
+    /// Expands programs that begin together, with all that they forked, into a folder. Returns lines for people, each with the process that it is about, or one that this was forked from.
+    fn once(&self, members: &[Member], folder: &Path) -> Result<Vec<String>, Failure> {
+        let turns = share(members).map_err(system(folder))?;
         let outputs: Vec<Result<Output, Failure>> = std::thread::scope(|scope| {
             let turns = turns.as_ref();
             let running: Vec<_> =
-                lights.iter().map(|member| scope.spawn(move || self.run(member, folder, turns))).collect();
+                members.iter().map(|member| scope.spawn(move || self.run(member, folder, turns))).collect();
             running.into_iter().filter_map(|one| one.join().ok()).collect()
         });
-        let mut said = String::new();
-        for output in outputs {
-            said.push_str(&String::from_utf8_lossy(&output?.stderr));
+        let mut said = Vec::new();
+        for (member, output) in members.iter().zip(outputs) {
+            let output = output?;
+            let lines = String::from_utf8_lossy(&output.stderr);
+            said.extend(lines.lines().map(|line| line_about(member.process, line.trim_start_matches("bugnet: "))));
         }
         Ok(said)
     }
 
+    /// Expands one of them.
     fn run(&self, member: &Member, folder: &Path, turns: Option<&File>) -> Result<Output, Failure> {
         let light = &member.light;
         let options = format!(
@@ -218,7 +224,7 @@ impl Expander {
     }
 
     /// Expands it again where it does not fit, as long as another choice of moments may fit.
-    fn expand(&self, log: &Path, lights: &[Member], folder: PathBuf) -> Result<Expanded, Failure> {
+    fn expand(&self, log: &Path, members: &[Member], folder: PathBuf) -> Result<Expanded, Failure> {
         let mut choices = Choices::default();
         let mut is_last = false;
         let mut tries = 0;
@@ -228,16 +234,17 @@ impl Expander {
             fs::create_dir(&folder).map_err(system(&folder))?;
             fs::copy(log.join(META_FILE), folder.join(META_FILE)).map_err(system(log))?;
             choices.tell(&folder).map_err(system(&folder))?;
-            let mut said = self.once(lights, &folder)?;
+            let mut said = self.once(members, &folder)?;
             let (fits, may_fit) = match choices.learn(&folder).map_err(system(&folder))? {
                 Learned::Nothing => (true, false),
                 Learned::Tried { again } => (false, again),
             };
             if fits && choices.count() > 0 {
-                said.push_str(&format!(
-                    "{} of the moments at which signals came looked like others: which it was, what came later says ({tries} expansions)\n",
+                let line = format!(
+                    "{} of the moments at which signals came looked like others: which it was, what came later says ({tries} expansions)",
                     choices.count()
-                ));
+                );
+                said.extend(members.first().map(|member| line_about(member.process, &line)));
             }
             if fits || !may_fit && tries == 1 || is_last {
                 return Ok(Expanded { folder, said });
@@ -321,19 +328,17 @@ fn expand(log: &Path, all: &[Parts], roots: &[&Parts], is_rest: bool) -> Result<
     bar.finish_and_clear();
     let mut made = Vec::new();
     for (processes, expanded) in done.into_inner().unwrap_or_default() {
-        let names: Vec<String> = processes.iter().map(ToString::to_string).collect();
-        let names =
-            if let [one] = &*names { format!("process {one}") } else { format!("processes {}", names.join(", ")) };
         let said = match expanded {
             Ok(Expanded { folder, said }) => {
                 take(&folder, &unfinished)?;
                 made.extend(processes);
                 said
             }
-            Err(error) => error.to_string(),
+            Err(error) => processes.iter().map(|process| line_about(*process, &error.to_string())).collect(),
         };
-        let said = said.replace(&*joined.to_string_lossy(), &log.join(LIGHT_FOLDER).to_string_lossy());
-        said.lines().for_each(|line| complain(&format_args!("{names}: {}", line.trim_start_matches("bugnet: "))));
+        for line in said {
+            complain(&line.replace(&*joined.to_string_lossy(), &log.join(LIGHT_FOLDER).to_string_lossy()));
+        }
     }
     let mut kept = Kept::new();
     for one in chosen {

@@ -17,13 +17,14 @@ use bugnet_launch::{Program, sanitizer};
 use bugnet_replay::tools::{Tool, Tools};
 use indicatif::HumanBytes;
 use nix::unistd::geteuid;
-use std::fs::DirBuilder;
+use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// What may be done with the folders of a light log: all, by their owner.
 const PRIVATE: u32 = 0o700;
+const ALL: u32 = 0o777;
 
 /// The program that is executed in the place of one that is recorded lightly; none where that is not possible here: a sentence says why.
 pub fn tool(program: &Program) -> Result<Option<PathBuf>, RecordError> {
@@ -71,6 +72,11 @@ pub fn run(
     let light = folder.path().join(LIGHT_FOLDER);
     for folder in [light.clone(), light.join(LIGHT_FILES)] {
         DirBuilder::new().mode(PRIVATE).create(&folder).map_err(system("make the folder of the light log"))?;
+        if geteuid().is_root() {
+            // For programs that become other users, and have the folder open. Nobody else comes there, since the log's folder is the user's alone.
+            fs::set_permissions(&folder, Permissions::from_mode(ALL))
+                .map_err(system("open the folder of the light log"))?;
+        }
     }
     let shared = light.join(layout::SHARED);
     share(&shared, folder.shared_captured().as_deref()).map_err(system("make the folder of what light logs share"))?;

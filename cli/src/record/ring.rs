@@ -7,8 +7,8 @@ use super::kept::Kept;
 use crate::failure::complain;
 use bugnet_format::light::layout::CLOCK;
 use bugnet_format::light::{LIGHT_FOLDER, Ring, compress_full, is_written};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
+use std::fs::{File, Permissions};
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
@@ -74,8 +74,9 @@ impl Keeping {
     pub fn start(log: &Path, kept: Kept) -> std::io::Result<Self> {
         let epochs = |every: Duration| {
             let clock = File::create_new(log.join(LIGHT_FOLDER).join(CLOCK))?;
-            // Programs map a page of it.
+            // Programs map a page of it, also those that have become other users.
             clock.set_len(4096)?;
+            clock.set_permissions(Permissions::from_mode(0o644))?;
             Ok::<_, std::io::Error>(Epochs {
                 kept,
                 every,

@@ -12,6 +12,7 @@ use std::fs::File;
 use std::mem::offset_of;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 /// The thread whose records are next, by its id in the log.
 static TURN: AtomicU32 = AtomicU32::new(0);
@@ -31,8 +32,17 @@ struct Turns {
     goes_on: AtomicU32,
     /// Whether one of the processes does not come to its end.
     is_broken: AtomicBool,
-    /// The processes that have not come to their end, by their real ids; 0 for none.
-    processes: [AtomicU32; MOST],
+    /// The processes that have not come to their end.
+    processes: [Process; MOST],
+}
+
+/// One of the processes, or a place for one.
+#[repr(C)]
+struct Process {
+    /// Its real id; 0 for none.
+    pid: AtomicU32,
+    /// The number of its next turn; or none, where it has yet to find out.
+    next: AtomicU32,
 }
 
 const _: () = assert!(offset_of!(Turns, is_broken) == TURNS_BROKEN && size_of::<Turns>() <= TURNS_SIZE);
@@ -62,7 +72,7 @@ pub fn give_up_all() {
     turns().is_broken.store(true, Ordering::SeqCst);
 }
 
-/// Whether a process that this one shares memory with is gone before it came to its end, so that its turns do not come.
+/// Whether a process that this one shares memory with is gone before it came to its end, or was not made, so that its turns do not come.
 pub fn lacks_others() -> bool {
     let is_gone = |pid: u32| {
         // It is still there where nobody has waited for it, but has no program.
@@ -71,10 +81,40 @@ pub fn lacks_others() -> bool {
     let own = std::process::id();
     let is_broken = turns().is_broken.load(Ordering::SeqCst);
     is_broken
-        || turns().processes.iter().any(|process| {
-            let pid = process.load(Ordering::SeqCst);
-            pid != 0 && pid != own && is_gone(pid) && process.load(Ordering::SeqCst) == pid
+        || is_nobodys()
+        || turns().processes.iter().any(|Process { pid: there, .. }| {
+            let pid = there.load(Ordering::SeqCst);
+            pid != 0 && pid != own && is_gone(pid) && there.load(Ordering::SeqCst) == pid
         })
+}
+
+/// Whether the turn that goes on has been nobody's for so long that nobody will come who has it.
+fn is_nobodys() -> bool {
+    /// Others may yet have to begin.
+    const PATIENCE: Duration = Duration::from_secs(60);
+    static SINCE: Mutex<Option<(u32, Instant)>> = Mutex::new(None);
+    let now = goes_on().load(Ordering::SeqCst);
+    let may_have = |process: &Process| {
+        let next = process.next.load(Ordering::SeqCst);
+        process.pid.load(Ordering::SeqCst) != 0 && (next == now || next == NONE)
+    };
+    let mut since = SINCE.lock();
+    if turns().processes.iter().any(may_have) {
+        *since = None;
+        return false;
+    }
+    let begun = since.filter(|(number, _)| *number == now).map_or_else(Instant::now, |(_, begun)| begun);
+    *since = Some((now, begun));
+    begun.elapsed() > PATIENCE
+}
+
+/// What comes next of the process's: the turn with this number. Returns the number that was next before.
+fn set_next(number: u32) -> u32 {
+    let own = std::process::id();
+    if let Some(process) = turns().processes.iter().find(|process| process.pid.load(Ordering::SeqCst) == own) {
+        process.next.store(number, Ordering::SeqCst);
+    }
+    NUMBER.swap(number, Ordering::SeqCst)
 }
 
 /// The calling process is one of those that have turns.
@@ -83,7 +123,7 @@ fn join() {
     let _ = turns()
         .processes
         .iter()
-        .find(|process| process.compare_exchange(0, own, Ordering::SeqCst, Ordering::SeqCst).is_ok());
+        .find(|process| process.pid.compare_exchange(0, own, Ordering::SeqCst, Ordering::SeqCst).is_ok());
 }
 
 /// Turns begin, with this number and the one of the thread with this id, in memory that forks have, too; or in that of a file, if other processes begin as well: there,
@@ -102,7 +142,7 @@ pub fn begin(tid: u32, number: u32, together: Option<&File>) -> Result<(), Strin
     if together.is_none() {
         goes_on().store(number, Ordering::SeqCst);
     }
-    NUMBER.store(number, Ordering::SeqCst);
+    set_next(number);
     TURN.store(tid, Ordering::SeqCst);
     Ok(())
 }
@@ -110,13 +150,13 @@ pub fn begin(tid: u32, number: u32, together: Option<&File>) -> Result<(), Strin
 /// In a forked child that shares memory with its parent, whose turn it is: the child's thread has this id.
 pub fn wait_as(tid: u32) {
     join();
-    NUMBER.store(NONE, Ordering::SeqCst);
+    set_next(NONE);
     TURN.store(tid, Ordering::SeqCst);
 }
 
 /// The thread with this id goes on, when the turn with this number does.
 pub fn give(tid: u32, number: u32) {
-    let before = NUMBER.swap(number, Ordering::SeqCst);
+    let before = set_next(number);
     TURN.store(tid, Ordering::SeqCst);
     pass_on(before);
     door(tid).fetch_add(1, Ordering::SeqCst);
@@ -137,7 +177,7 @@ pub fn give_up_turn() {
         pass_on(NUMBER.swap(NONE, Ordering::SeqCst));
         let own = std::process::id();
         turns().processes.iter().for_each(|process| {
-            let _ = process.compare_exchange(own, 0, Ordering::SeqCst, Ordering::SeqCst);
+            let _ = process.pid.compare_exchange(own, 0, Ordering::SeqCst, Ordering::SeqCst);
         });
     }
 }

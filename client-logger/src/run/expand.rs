@@ -194,14 +194,18 @@ impl Thread {
         is_there
     }
 
-    /// Before a call: others go on before this one, if the light log says so. Whether the thread has the turn. With none of its instructions in between, it may
-    /// have had it several times.
-    pub fn has_turn(&self) -> bool {
-        let mut has_turn = turns::has_turn(self.tid.id());
-        while has_turn && is_turn_next() {
-            has_turn = self.passes_turn();
+    /// Before a call, with these registers: others go on before this one, and epochs begin, if the light log says so. Whether the thread has the turn. With none of its instructions in
+    /// between, it may have had it several times.
+    pub fn has_turn(&mut self, before: &RegisterFile) -> bool {
+        while turns::has_turn(self.tid.id()) {
+            let begins = light::of_process().and_then(|mut light| light.begin_epoch());
+            self.split_before_call(before, begins.map(light::first_interval));
+            if !is_turn_next() {
+                return true;
+            }
+            self.passes_turn();
         }
-        has_turn
+        false
     }
 
     /// Another thread goes on. Whether this one has the turn again already.

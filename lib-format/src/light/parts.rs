@@ -75,7 +75,7 @@ fn open(path: &Path) -> io::Result<(Header, Vec<u8>, Box<dyn Read>)> {
 }
 
 /// The bytes of a part that are in use, and its header.
-fn read(path: &Path) -> io::Result<(Header, Vec<u8>)> {
+pub(super) fn read(path: &Path) -> io::Result<(Header, Vec<u8>)> {
     let (header, mut bytes, from) = open(path)?;
     from.take((header.used - l::HEADER) as u64).read_to_end(&mut bytes)?;
     if bytes.len() < header.used {
@@ -306,7 +306,7 @@ impl Parts {
         let put =
             |at: usize, word: u64| std::os::unix::fs::FileExt::write_all_at(&file, &word.to_le_bytes(), at as u64);
         put(l::USED, used)?;
-        let (part, left_out) = beginning.map_or((0, 0), |begun| (begun.part, begun.before.saturating_sub(before)));
+        let (part, left_out) = beginning.map_or((0, 0), |begun| (begun.part, begun.before.wrapping_sub(before)));
         put(l::PART_NUMBER, part)?;
         put(l::BEFORE, left_out as u64)
     }

@@ -2,7 +2,7 @@
 
 use super::groups::{self, Kept, Mark, Member, begin_with};
 use super::layout as l;
-use super::parts::{find, memory};
+use super::parts::{find, memory, read};
 use super::{End, How, LIGHT_FOLDER, Record, part_header, record};
 use crate::types::ProcessId;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -29,8 +29,6 @@ struct Own {
     call: usize,
     began: u64,
     parts: BTreeMap<u64, PathBuf>,
-    /// Parts with which epochs begin whose memory is there; when, and how many bytes of records came before.
-    epochs: BTreeMap<u64, (u64, usize)>,
     lives: bool,
     /// The group of processes that it shares memory with, and the parts that it has begun for epochs.
     group: Option<ProcessId>,
@@ -40,17 +38,31 @@ struct Own {
 impl Own {
     /// Whether its log can be made without that of another process.
     fn is_alone(&self) -> bool {
-        self.how != How::Forked || !self.epochs.is_empty()
+        self.how != How::Forked || self.epochs().next().is_some()
+    }
+
+    /// The parts with which epochs begin whose memory is there.
+    fn epochs(&self) -> impl DoubleEndedIterator<Item = &Mark> {
+        self.marks.iter().filter(|mark| mark.has_memory)
+    }
+
+    /// Drops what comes before a part.
+    fn drop_before(&self, log: &Path, process: ProcessId, first: u64) -> io::Result<()> {
+        // How a program began stands in its first part.
+        let is_old = |part: &u64| *part < first && (*part > 0 || self.how == How::Forked);
+        for (part, path) in self.parts.iter().filter(|(part, _)| is_old(part)) {
+            remove(path)?;
+            remove(&memory(log, process, *part)[0])?;
+        }
+        Ok(())
     }
 }
 
 /// Whether the process whose last part this is has ended by a signal, or with a status other than 0.
 fn has_failed(path: &Path) -> io::Result<bool> {
-    let bytes = fs::read(path)?;
-    let header = part_header(path)?;
-    let bytes = bytes.get(..header.used).unwrap_or(&bytes);
+    let (_, bytes) = read(path)?;
     let (mut at, mut failed) = (l::HEADER, true);
-    while let Ok(Some((found, next))) = record(bytes, at) {
+    while let Ok(Some((found, next))) = record(&bytes, at) {
         if let Record::End(end) = found {
             failed = match end {
                 End::Exits(call) => call.args[0] as u8 != 0,
@@ -68,31 +80,12 @@ impl Ring {
         let mut all = BTreeMap::new();
         for (process, parts) in find(log)? {
             let Some(Ok(header)) = parts.values().next().map(|path| part_header(path)) else { continue };
-            let mut epochs = BTreeMap::new();
-            for (part, path) in &parts {
-                if *part > 0 && memory(log, process, *part)[0].exists() {
-                    let header = part_header(path)?;
-                    epochs.insert(*part, (header.part_began, header.before));
-                }
-            }
             let (how, from, call, began) = (header.how, header.from, header.call as usize, header.began);
             // The last part may be being begun.
             let group = parts.values().rev().find_map(|path| part_header(path).ok()).and_then(|last| last.group);
             let marks = groups::marks(log, process, parts.iter().map(|(part, path)| (*part, path.as_path())))?;
-            all.insert(
-                process,
-                Own {
-                    how,
-                    from,
-                    call,
-                    began,
-                    parts,
-                    epochs,
-                    group,
-                    marks,
-                    lives: Path::new("/proc").join(process.pid.to_string()).exists(),
-                },
-            );
+            let lives = Path::new("/proc").join(process.pid.to_string()).exists();
+            all.insert(process, Own { how, from, call, began, parts, lives, group, marks });
         }
         Ok(all)
     }
@@ -107,23 +100,16 @@ impl Ring {
         self.drop_ended(log, &mut all, time)?;
         drop_of_groups(log, &all, count, time)?;
         let mut needed: HashMap<ProcessId, usize> = HashMap::new();
-        let is_alone = |own: &&Own| {
-            own.is_alone() || own.group.is_some() && own.group == all.get(&own.from).and_then(|from| from.group)
-        };
-        for own in all.values().filter(|own| !is_alone(own)) {
+        // What members of a group need of each other, that one keeps.
+        for own in all.values().filter(|own| !own.is_alone() && own.group.is_none()) {
             let call = needed.entry(own.from).or_insert(usize::MAX);
             *call = own.call.min(*call);
         }
         for (process, own) in all.iter().filter(|(_, own)| own.group.is_none()) {
             let needed = needed.get(process).copied().unwrap_or(usize::MAX);
-            let old = |(_, (began, before)): &(&u64, &(u64, usize))| *began <= time && l::HEADER + before <= needed;
-            let last = own.epochs.iter().rev().skip(count.saturating_sub(1)).find(old);
-            let Some((first, _)) = last else { continue };
-            // How a program began stands in its first part.
-            let is_old = |part: &u64| part < first && (*part > 0 || own.how == How::Forked);
-            for (part, path) in own.parts.iter().filter(|(part, _)| is_old(part)) {
-                remove(path)?;
-                remove(&memory(log, *process, *part)[0])?;
+            let old = |mark: &&Mark| mark.began <= time && l::HEADER + mark.before <= needed;
+            if let Some(last) = own.epochs().rev().skip(count.saturating_sub(1)).find(old) {
+                own.drop_before(log, *process, last.part)?;
             }
         }
         Ok(())
@@ -189,25 +175,23 @@ fn drop_of_groups(log: &Path, all: &BTreeMap<ProcessId, Own>, count: usize, time
         let last = common.skip(count.saturating_sub(1)).find(is_old);
         let Some((asked, _, parts)) = last else { continue };
         kept.from.insert(group, asked);
-        // Of forks, not even how their programs began is kept.
-        let is_gone = |(process, own): &&(&ProcessId, &Own)| {
-            own.how != How::Forked && !own.lives && !parts.contains_key(*process)
+        // What a process was that has executed another program, that one's log needs.
+        let is_needed = |process: &ProcessId| {
+            all.values().any(|other| other.from == *process && other.group != Some(group) && other.how != How::Started)
         };
-        kept.gone.extend(own.iter().filter(is_gone).map(|(process, _)| **process));
+        let is_over =
+            |(process, own): &&(&ProcessId, &Own)| !own.lives && !parts.contains_key(*process) && !is_needed(process);
+        // Of forks, not even how their programs began is kept.
+        let gone = own.iter().filter(is_over).filter(|(_, own)| own.how != How::Forked);
+        kept.gone.extend(gone.map(|(process, _)| **process));
         kept.write(log)?;
-        for (process, own) in own {
-            let first = match parts.get(process) {
-                Some(first) => *first,
-                None if own.lives => continue,
-                None => u64::MAX,
-            };
-            let is_old = |part: &u64| *part < first && (*part > 0 || own.how == How::Forked);
-            for (part, path) in own.parts.iter().filter(|(part, _)| is_old(part)) {
-                remove(path)?;
-                remove(&memory(log, *process, *part)[0])?;
-            }
-            if first == u64::MAX {
-                remove(&memory(log, *process, 0)[1])?;
+        for (process, own) in own.iter().filter(is_over) {
+            own.drop_before(log, **process, u64::MAX)?;
+            remove(&memory(log, **process, 0)[1])?;
+        }
+        for (process, own) in &own {
+            if let Some(first) = parts.get(*process) {
+                own.drop_before(log, **process, *first)?;
             }
         }
     }

@@ -1,5 +1,6 @@
 // Processes that share memory, in all the ways in which they wait for each other there: a mutex and a condition variable, a semaphore, words that are only looked at, and a barrier of
-// their own. Who comes when is not the same in any two runs, and is printed. With `file`, the memory is a file's; with `killed`, one of them is killed as it waits; with `threads`,
+// their own. Who comes when is not the same in any two runs, and is printed. With `file`, the memory is a file's; with
+// `attached`, a segment of System V, which one of them detaches in the end, and which with `twice`, the first one attaches twice; with `killed`, one of them is killed as it waits; with `threads`,
 // each has two threads; with `executes`, each executes another program in the end; with `ends`, one of them does with the memory what is not followed, while others go on.
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -71,9 +73,31 @@ static int child(int own, const char *how)
     atomic_store(&shared->turn, own + 1);
     pthread_cond_broadcast(&shared->condition);
     pthread_mutex_unlock(&shared->mutex);
+    if (strcmp(how, "attached") == 0 && own == 1 && shmdt(shared) != 0)
+        return 1;
     if (strcmp(how, "executes") == 0)
         execl("/bin/true", "true", (char *)NULL);
     return own;
+}
+
+// What was written when nobody else had it is there when it is attached again.
+static void *attach(int twice)
+{
+    int id = shmget(IPC_PRIVATE, sizeof *shared, IPC_CREAT | 0600);
+    unsigned char *byte, *memory = shmat(id, NULL, 0);
+    if (memory == (void *)-1)
+        return MAP_FAILED;
+    memory[sizeof *shared - 1] = 7;
+    shmdt(memory);
+    memory = shmat(id, NULL, 0);
+    byte = memory + sizeof *shared - 1;
+    if (twice)
+        *(volatile char *)shmat(id, NULL, 0) = 0;
+    shmctl(id, IPC_RMID, NULL);
+    if (memory == (void *)-1 || *byte != 7)
+        return MAP_FAILED;
+    *byte = 0;
+    return memory;
 }
 
 int main(int argc, char **argv)
@@ -86,7 +110,11 @@ int main(int argc, char **argv)
         if (file < 0 || ftruncate(file, sizeof *shared) != 0)
             return 1;
     }
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, flags, file, 0);
+    int twice = strcmp(how, "twice") == 0;
+    if (twice || strcmp(how, "attached") == 0)
+        shared = attach(twice);
+    else
+        shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, flags, file, 0);
     if (shared == MAP_FAILED)
         return 1;
     pthread_mutexattr_t mutex;

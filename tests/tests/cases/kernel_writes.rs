@@ -12,7 +12,7 @@ use nix::sys::ptrace::{self, Event, Options};
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::{self, File};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -182,10 +182,16 @@ fn watch(command: &mut std::process::Command) -> Result<(BTreeMap<String, usize>
     ptrace::setoptions(first, options)?;
     let mut processes: HashMap<Pid, Process> = HashMap::from([(first, Process::default())]);
     let (mut wrong, mut unknown, mut bytes) = (BTreeMap::new(), BTreeSet::new(), 0);
+    let mut early = HashSet::new();
     ptrace::syscall(first, None)?;
     while let Ok(status) = waitpid(Pid::from_raw(-1), Some(WaitPidFlag::__WALL)) {
         let mut signal = None;
         let Some(pid) = status.pid() else { continue };
+        // What a new one shares is known once its parent has told of it: until then, it waits.
+        if !processes.contains_key(&pid) && matches!(status, WaitStatus::Stopped(_, Signal::SIGSTOP)) {
+            early.insert(pid);
+            continue;
+        }
         let process = processes.entry(pid).or_default();
         match status {
             WaitStatus::Exited(..) | WaitStatus::Signaled(..) => {
@@ -233,11 +239,14 @@ fn watch(command: &mut std::process::Command) -> Result<(BTreeMap<String, usize>
                 let is_clone = event == Event::PTRACE_EVENT_CLONE as i32;
                 if event == Event::PTRACE_EVENT_EXEC as i32 {
                     process.shares = false;
-                } else if is_clone || event == Event::PTRACE_EVENT_VFORK as i32 {
+                } else if let Ok(child) = ptrace::getevent(pid) {
                     // A thread, or a child that has its parent's memory until it executes; the parent waits meanwhile.
                     process.shares |= is_clone;
-                    if let Ok(child) = ptrace::getevent(pid) {
-                        processes.entry(Pid::from_raw(child as i32)).or_default().shares = true;
+                    let child = Pid::from_raw(child as i32);
+                    let shares = is_clone || event == Event::PTRACE_EVENT_VFORK as i32;
+                    processes.insert(child, Process { at: None, shares });
+                    if early.remove(&child) {
+                        let _ = ptrace::syscall(child, None);
                     }
                 }
             }

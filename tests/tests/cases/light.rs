@@ -543,6 +543,8 @@ pub fn trials() -> Result<Vec<Trial>> {
         ("shared-other", "shared", &["other"], Some("another process opens a file that the program has mapped")),
         ("together", "together", &[], None),
         ("together-file", "together", &["file"], None),
+        ("together-attached", "together", &["attached"], None),
+        ("together-attached-twice", "together", &["twice"], Some("attaches memory that other processes can write")),
         ("together-threads", "together", &["threads"], None),
         ("ready", "ready", &[], None),
         ("together-executes", "together", &["executes"], None),

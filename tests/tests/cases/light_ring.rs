@@ -14,6 +14,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use std::ffi::OsStr;
 use std::fs;
+use std::ops::Range;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -24,7 +25,7 @@ use std::time::Duration;
 type Case = (&'static str, &'static [&'static str], &'static str);
 
 /// Programs of the system's, with forks.
-const SCRIPTS: [Case; 4] = [
+const SCRIPTS: [Case; 5] = [
     // One of which forks come and go.
     (
         "forks",
@@ -50,22 +51,55 @@ const SCRIPTS: [Case; 4] = [
         ],
         "over",
     ),
-    // Processes that share memory of less than a page, and of files, and one of which has threads.
+    // A server that gives up its rights, to those of who may not look into the log's folder; and closes all that it does not know.
+    (
+        "rights",
+        &[
+            "/usr/bin/python3",
+            "-c",
+            "import os, time\n\
+             if os.getuid() == 0:\n\
+             \x20   os.setgroups([])\n\
+             \x20   os.setgid(65534)\n\
+             \x20   os.setuid(65534)\n\
+             os.closerange(3, 100000)\n\
+             for n in range(3, 9000):\n\
+             \x20   try: os.close(n)\n\
+             \x20   except OSError: pass\n\
+             zero = os.open('/dev/zero', os.O_RDONLY)\n\
+             print(zero, os.dup2(zero, 1000), flush=True)\n\
+             end, read = time.time() + 5, 0\n\
+             while time.time() < end:\n\
+             \x20   read += len(os.read(zero, 65536))\n\
+             \x20   if read % (400 << 16) == 0:\n\
+             \x20       pid = os.fork()\n\
+             \x20       if pid == 0: os._exit(len(os.read(zero, 7)))\n\
+             \x20       print(os.waitpid(pid, 0)[1], flush=True)\n\
+             print('over')",
+        ],
+        "over",
+    ),
+    // Processes that share memory of less than a page, and of files; one has threads, the others come and go, fork, and execute programs.
     (
         "pool",
         &[
             "/usr/bin/python3",
             "-c",
-            "import multiprocessing, time\n\
+            "import multiprocessing, os, subprocess, time\n\
              def begin(given):\n\
              \x20   global total\n\
              \x20   total = given\n\
              def work(n):\n\
              \x20   with total.get_lock(): total.value += n\n\
+             \x20   if n == 3: subprocess.run(['/bin/false'])\n\
+             \x20   if n == 4:\n\
+             \x20       pid = os.fork()\n\
+             \x20       if pid == 0: os.execv('/bin/sleep', ['sleep', '0.2'])\n\
+             \x20       os.waitpid(pid, 0)\n\
              \x20   return n * n\n\
              total = multiprocessing.Value('i', 0)\n\
-             with multiprocessing.Pool(2, initializer=begin, initargs=(total,)) as pool:\n\
-             \x20   end = time.time() + 4\n\
+             with multiprocessing.Pool(2, initializer=begin, initargs=(total,), maxtasksperchild=3) as pool:\n\
+             \x20   end = time.time() + 5\n\
              \x20   while time.time() < end:\n\
              \x20       print(sum(pool.map(work, range(8))), total.value % 7, flush=True)\n\
              \x20       time.sleep(0.05)\n\
@@ -184,14 +218,14 @@ fn group() -> Result<()> {
 }
 
 /// However a program is killed, or who records it, what is kept is sound: it replays, up to where it was killed.
-fn killed(name: &str, rounds: usize) -> Result<()> {
-    let workshop = Workshop::new(&format!("light-ring-killed-{name}-{rounds}"))?;
+fn killed(name: &str, rounds: Range<usize>) -> Result<()> {
+    let workshop = Workshop::new(&format!("light-ring-killed-{name}-{}", rounds.len()))?;
     let program = workshop.path.join(name);
     let source = source_tree().join(format!("tests/programs/light/{name}.c"));
     compile(&["gcc", "-O1", "-g", "-pthread"], &fs::read_to_string(source)?, &program)?;
     let program = program.to_string_lossy().into_owned();
     let mut random = Rng::new();
-    for round in 0..rounds {
+    for round in rounds {
         let log = workshop.path.join(format!("log-{round}"));
         let job = Job::new(&workshop.folder(&format!("round-{round}"))?, [program.as_str(), "60"]);
         let mut recorded = job.recorded(&log, &["--light", "--keep", "1s"])?;
@@ -241,10 +275,12 @@ pub fn trials() -> Result<Vec<Trial>> {
         let body = move || own(name, dies).map_err(|e| Failed::from(format!("{e:?}")));
         trials.push(Trial::test(name, body));
     }
-    for name in ["epochs", "group", "respawn"] {
-        for rounds in [1, 60] {
+    for (number, name) in ["epochs", "group", "respawn"].into_iter().enumerate() {
+        // Each in another one of the ways.
+        for rounds in [number..number + 1, 0..60] {
+            let (many, title) = (rounds.len() > 1, format!("ring-killed-{name}-{}", rounds.len()));
             let body = move || killed(name, rounds).map_err(|e| Failed::from(format!("{e:?}")));
-            trials.push(Trial::test(format!("ring-killed-{name}-{rounds}"), body).with_ignored_flag(rounds > 1));
+            trials.push(Trial::test(title, body).with_ignored_flag(many));
         }
     }
     trials.push(Trial::test("ring-group", || group().map_err(|e| Failed::from(format!("{e:?}")))));

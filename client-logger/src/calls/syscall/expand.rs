@@ -6,6 +6,7 @@ use crate::base::chosen;
 use crate::base::descriptors::{How as Opens, OwnFile};
 use crate::base::light::{self, Next, Transfer};
 use crate::base::lock::Mutex;
+use crate::base::maps;
 use crate::base::memory::{read_memory, read_word, write_memory};
 use crate::base::turns::{self, Born};
 use crate::base::waiting;
@@ -60,17 +61,13 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
     let behind = regs.rip;
     regs.rip = pc.unwrap_or_else(|| behind.wrapping_sub(SYSCALL_BYTES));
     let args = ARGUMENTS.map(|register| regs.gpr[register]);
-    if turns::has_turn(thread.tid().id()) {
-        let begins = light::of_process().and_then(|mut light| light.begin_epoch());
-        thread.split_before_call(&regs, begins.map(light::first_interval));
-    }
     let position = thread.counted() - 1;
     thread.leave(position);
     let waited = std::mem::take(&mut thread.syscall.waited);
     if !waited && !turns::has_turn(thread.tid().id()) {
         diverged(thread, position, *regs, "a thread has gone on without its turn");
     }
-    if !thread.has_turn()
+    if !thread.has_turn(&regs)
         && let Some((door, seen)) = turns::closed_door(thread.tid().id())
     {
         if turns::lacks_others() {
@@ -83,11 +80,6 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
         substitute(drcontext, thread, regs, libc::SYS_futex, &values);
         thread.syscall.awaits_turn = true;
         return 1;
-    }
-    // With the turn that it has had to wait for, or had again at once.
-    let begins = light::of_process().and_then(|mut light| light.begin_epoch());
-    if begins.is_some() {
-        thread.split_before_call(&regs, begins.map(light::first_interval));
     }
     let position = thread.counted() - 1;
     let next = light::of_process().map_or(Ok(Next::Nothing), |mut light| light.next());
@@ -167,7 +159,7 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
     }
     // DynamoRIO has the kernel's GS.
     super::set_gs_base(thread, number, &args);
-    if let Some((made, values)) = memory(number, &args, call.result, copy.and_then(Result::ok)) {
+    if let Some((made, values)) = memory(&call, copy.and_then(Result::ok)) {
         if let Some((start, len)) = mapped(made, &values, call.result) {
             chosen::maps(start..start.saturating_add(len));
         }
@@ -271,8 +263,9 @@ fn end_thread(thread: &mut Thread, call: &Call, position: u64, regs: Box<Registe
 }
 
 /// The call, by number and arguments, that the kernel gets in the place of one that makes, changes or unmaps memory; none for others.
-fn memory(number: i64, args: &[u64; 6], result: i64, copy: Option<u64>) -> Option<(i64, [u64; 6])> {
-    let got = u64::try_from(result).ok()?;
+fn memory(call: &Call, copy: Option<u64>) -> Option<(i64, [u64; 6])> {
+    let (number, args) = (call.number.cast_signed(), &call.args);
+    let got = u64::try_from(call.result).ok()?;
     let make = |number: i64, values: [u64; 6]| Some((number, values));
     match number {
         libc::SYS_mmap => {
@@ -307,10 +300,23 @@ fn memory(number: i64, args: &[u64; 6], result: i64, copy: Option<u64>) -> Optio
             }
         }
         libc::SYS_munmap | libc::SYS_mprotect | libc::SYS_madvise => make(number, *args),
+        // What only it and its forks have. The log has all that is in it.
+        libc::SYS_shmat => {
+            let len = call.written.iter().find(|written| written.address == got)?.bytes.len() as u64;
+            let protection = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+            let flags = (libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_FIXED) as u64;
+            make(libc::SYS_mmap, [got, len, protection, flags, u64::MAX, 0])
+        }
+        libc::SYS_shmdt => make(libc::SYS_munmap, [args[0], len_of_mapping(args[0])?, 0, 0, 0, 0]),
         libc::SYS_pkey_mprotect => make(libc::SYS_mprotect, *args),
         libc::SYS_arch_prctl if args[0] == ARCH_SET_FS => make(number, *args),
         _ => None,
     }
+}
+
+/// Bytes of the mapping that begins at an address.
+fn len_of_mapping(start: u64) -> Option<u64> {
+    maps::all().into_iter().map(|region| region.range).find(|range| range.start == start).map(|range| range.end - start)
 }
 
 /// Whether a call maps a file in a way that others see what is written there.
