@@ -12,6 +12,7 @@ use crate::hot;
 use crate::kernel::{self, Buffer, Kernel};
 use crate::layout::{self, CALL, END, EXITS, FILE, MADE_AGAIN};
 use crate::log::{self, Record};
+use crate::own;
 use crate::ready::{self, Ready};
 use crate::shared;
 use crate::signals::{self, Context};
@@ -79,9 +80,10 @@ fn way(number: u64, args: &[u64; 6]) -> Way {
     if let Some(why) = state::get().shared.refuses(number, args) {
         return Way::End(why);
     }
-    if let Some(answer) = folder::answer(number, args) {
+    if let Some(answer) = own::answer(number, args) {
         return Way::Answer(answer);
     }
+    folder::keep_way(number);
     match number {
         // mmap
         9 if args[3] & MAP_SHARED != 0 => map_shared(args),
@@ -468,11 +470,14 @@ pub fn note_made(number: u64, args: &[u64; 6], result: i64) {
     if result >= 0 {
         streams::follow(number, args, result);
     }
-    if number == 9 && result >= 0 && args[3] & MAP_ANONYMOUS == 0 {
-        keep_file(args, result as u64);
-    }
     match number {
-        9 => state::get().shared.made(args, result),
+        9 => {
+            state::get().shared.made(args, result);
+            if result >= 0 && args[3] & MAP_ANONYMOUS == 0 {
+                keep_file(args, result as u64);
+            }
+        }
+        2 | 257 | 437 => state::get().shared.opened(),
         11 if result == 0 => state::get().shared.unmapped(args[0], args[1]),
         shared::SHMAT => state::get().shared.attached(result),
         shared::SHMDT if result == 0 => state::get().shared.detached(args[0]),
@@ -558,8 +563,10 @@ fn keep_file(args: &[u64; 6], at: u64) {
     let path = files::path(descriptor, key);
     hot::mapped(path, at, bytes, protection);
     cpuid::mapped((descriptor, key), at..at + bytes, protection, offset);
-    if let Some(mut record) = Record::begin(FILE, 0, 40 + path.len()) {
+    let memory = state::get().shared.at(at).map_or(0, |(memory, ..)| memory);
+    if let Some(mut record) = Record::begin(FILE, 0, 48 + path.len()) {
         key.0.iter().for_each(|word| record.word(*word));
+        record.word(memory);
         record.word(path.len() as u64);
         record.bytes(path);
         record.end();

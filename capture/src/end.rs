@@ -1,7 +1,7 @@
 //! The light part ends: what cannot be kept exactly. The program goes on as if it had been started alone.
 
 use crate::death;
-use crate::layout::{END, GOES_ON};
+use crate::layout::{END, GOES_ON, LOST};
 use crate::log::{self, Record};
 use crate::moment;
 use crate::signals::{self, Context};
@@ -18,6 +18,15 @@ pub const TEXT: &str = "light recording ends here, and the program goes on witho
 
 /// Ends the light part, with a sentence for people; `again`: the call that is being served is then made by the program itself.
 pub fn because(context: &mut Context, why: &str, again: bool) {
+    end(context, GOES_ON, why, again);
+}
+
+/// The same before a call, where it is not known what has come to the thread since its last record.
+pub fn lost(context: &mut Context, why: &str) {
+    end(context, LOST, why, true);
+}
+
+fn end(context: &mut Context, how: u16, why: &str, again: bool) {
     // Threads that have lost their turn may come here at once.
     static IS_OVER: AtomicBool = AtomicBool::new(false);
     let state = state::get();
@@ -26,7 +35,7 @@ pub fn because(context: &mut Context, why: &str, again: bool) {
     }
     state.on = false;
     turn::keep();
-    if let Some(mut record) = Record::begin(END, GOES_ON, 8 + why.len()) {
+    if let Some(mut record) = Record::begin(END, how, 8 + why.len()) {
         record.word(why.len() as u64);
         record.bytes(why.as_bytes());
         record.end();

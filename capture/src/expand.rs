@@ -6,8 +6,8 @@ mod threads;
 use crate::elf::PAGE;
 use crate::files::{self, Key};
 use crate::layout::{
-    BYTES, EPOCH, GROUP_MEMORY, HEADER, MAGIC, MAP, MEMORY_HEADER, MEMORY_MAGIC, OF_FILE, OF_GROUP, PAGES, PART,
-    PART_NUMBER, REGION_WORDS, SHARED_REGION, SNAPSHOT, STACK, STACK_REGION, START, USED,
+    BYTES, EPOCH, GROUP_MEMORY, HEADER, MAGIC, MAP, MEMORY_HEADER, MEMORY_MAGIC, MOST_SHARED, OF_FILE, OF_GROUP, PAGES,
+    PART, PART_NUMBER, REGION_WORDS, SHARED_REGION, SNAPSHOT, STACK, STACK_REGION, START, USED,
 };
 use crate::log::AT;
 use crate::start::jump;
@@ -91,9 +91,6 @@ fn map_file(folder: &[u8], key: Key, [at, len, protection, offset]: [u64; 4]) {
     map([at, len, protection, MAP_PRIVATE | MAP_FIXED_NOREPLACE, file, offset]);
     close(file);
 }
-
-/// Most bytes of memory that forks share: its file has a size from the beginning on, whoever makes it.
-const MOST_SHARED: u64 = 1 << 36;
 
 /// Maps memory that forks share, which is that of a file here.
 fn map_shared(path: &[u8], memory: u64, [at, len, protection, offset]: [u64; 4]) {

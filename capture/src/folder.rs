@@ -1,18 +1,12 @@
 //! The folder of light logs. Before the process may lose the way there (it gives up rights, or gets another root directory), it opens the folder, on a descriptor that the program
-//! does not see: calls about it are answered as if it were not open. Programs that it executes have it, too, if they are captured.
+//! does not see ([`crate::own`]). Programs that it executes have it, too, if they are captured.
 
+use crate::own::{self, Descriptor};
 use crate::state;
 use crate::sys::{self, O_CLOEXEC, O_DIRECTORY};
 use crate::text::Text;
 use core::fmt::{Arguments, Write};
 
-const DUP: u64 = 32;
-const DUP2: u64 = 33;
-const DUP3: u64 = 292;
-const CLOSE_RANGE: u64 = 436;
-/// `close_range`: descriptors are closed where a program is executed.
-const CLOSE_RANGE_CLOEXEC: u64 = 4;
-const F_DUPFD_CLOEXEC: u64 = 1030;
 const F_SETFD: u64 = 2;
 const FD_CLOEXEC: u64 = 1;
 const GETEUID: u64 = 107;
@@ -22,23 +16,19 @@ const UNLINKAT: u64 = 263;
 const RENAMEAT: u64 = 264;
 const LINKAT: u64 = 265;
 const FACCESSAT: u64 = 269;
-const RLIMIT_NOFILE: u64 = 7;
 const O_PATH: u64 = 0o10_000_000;
 const AT_FDCWD: u64 = -100i64 as u64;
-const EBADF: i64 = -9;
 const OWNER: u64 = 0o600;
 /// Whoever has the log's folder, which is the recording user's alone, can use these.
 const ALL: u64 = 0o666;
 
 /// `setuid`, `setgid`, `setreuid`, `setregid`, `setgroups`, `setresuid`, `setresgid`, `setfsuid`, `setfsgid`, `capset`, `pivot_root`, `chroot`, `unshare`, `setns`.
 const LOSES_WAY: [u64; 14] = [105, 106, 113, 114, 116, 117, 119, 122, 123, 126, 155, 161, 272, 308];
-/// From which number on the descriptor lies, if it can: what programs open has lower ones, and those that close everything come to their limit first.
-const HIGH: u64 = 4096;
 
 /// The folder's descriptor, if it is open.
 #[derive(Clone, Copy)]
 pub struct Folder {
-    file: Option<u32>,
+    file: Option<Descriptor>,
     /// Whether what the process makes there is for other users, too: those that it may become.
     is_for_all: bool,
 }
@@ -48,9 +38,14 @@ impl Folder {
         Self { file: None, is_for_all: false }
     }
 
-    /// What a program is told that is executed: the descriptor; 0 for none.
+    /// The descriptor.
+    pub fn descriptor(&self) -> Option<Descriptor> {
+        self.file
+    }
+
+    /// What a program is told that is executed: the descriptor's number; 0 for none.
     pub fn number(&self) -> u32 {
-        self.file.unwrap_or(0)
+        self.file.map_or(0, |file| file.number() as u32)
     }
 }
 
@@ -58,7 +53,7 @@ impl Folder {
 pub fn begin(number: u32) {
     // SAFETY: no arguments.
     let is_root = unsafe { sys::call3(GETEUID, 0, 0, 0) } == 0;
-    let file = Some(number).filter(|number| *number != 0);
+    let file = if number == 0 { None } else { own::add(number) };
     state::get().at = Folder { file, is_for_all: is_root || file.is_some() };
     goes_along(false);
 }
@@ -67,86 +62,23 @@ pub fn begin(number: u32) {
 pub fn goes_along(goes: bool) {
     if let Some(file) = state::get().at.file {
         // SAFETY: this program's own descriptor.
-        unsafe { sys::call3(sys::FCNTL, file.into(), F_SETFD, if goes { 0 } else { FD_CLOEXEC }) };
+        unsafe { sys::call3(sys::FCNTL, file.number(), F_SETFD, if goes { 0 } else { FD_CLOEXEC }) };
     }
 }
 
 /// The light part is over: the program has all descriptors for itself.
 pub fn close() {
-    if let Some(file) = state::get().at.file.take() {
-        // SAFETY: this program's own descriptor.
-        unsafe { sys::call3(sys::CLOSE, file.into(), 0, 0) };
-    }
+    state::get().at.file.take().into_iter().for_each(Descriptor::close);
 }
 
-/// Closes all other descriptors of the calling process, which has had them together with the program, and has its own ones from here on. Whether that was possible.
-pub fn close_others() -> bool {
-    const UNSHARE: u64 = 2;
-    // SAFETY: numbers.
-    let close = |first: u32, last: u32| unsafe { sys::call3(CLOSE_RANGE, first.into(), last.into(), UNSHARE) } == 0;
-    match state::get().at.file {
-        Some(file) => (file == 0 || close(0, file - 1)) && close(file + 1, u32::MAX),
-        None => close(0, u32::MAX),
+/// Before a call of the program's: opens the folder, if the call may lead away from it.
+pub fn keep_way(number: u64) {
+    if state::get().at.file.is_none()
+        && LOSES_WAY.contains(&number)
+        && let Ok(file) = u32::try_from(Entry::of(format_args!("")).open(O_PATH | O_DIRECTORY))
+    {
+        state::get().at.file = own::keep(file);
     }
-}
-
-/// Before a call of the program's: opens the folder, if the call may lead away from it. The answer, if it is about the folder's descriptor.
-pub fn answer(number: u64, args: &[u64; 6]) -> Option<i64> {
-    let Some(file) = state::get().at.file else {
-        if LOSES_WAY.contains(&number) {
-            open();
-        }
-        return None;
-    };
-    let [first, second] = [args[0] as u32, args[1] as u32];
-    match number {
-        sys::CLOSE | sys::FSTAT | sys::FCNTL | DUP if first == file => Some(EBADF),
-        DUP2 | DUP3 if first == file => Some(EBADF),
-        DUP2 | DUP3 if second == file => {
-            move_from(file);
-            None
-        }
-        CLOSE_RANGE if args[2] & CLOSE_RANGE_CLOEXEC == 0 && (first..=second).contains(&file) => {
-            let close = |first: u32, last: u32| {
-                // SAFETY: the program's own descriptors.
-                unsafe { sys::call3(CLOSE_RANGE, first.into(), last.into(), args[2]) }
-            };
-            let below = if first < file { close(first, file - 1) } else { 0 };
-            let above = if file < second { close(file + 1, second) } else { 0 };
-            Some(below.min(above))
-        }
-        _ => None,
-    }
-}
-
-fn open() {
-    if let Ok(file) = u32::try_from(Entry::of(format_args!("")).open(O_PATH | O_DIRECTORY)) {
-        move_from(file);
-    }
-}
-
-/// Gives the folder another descriptor than this one; or none, where there is no other.
-fn move_from(file: u32) {
-    // SAFETY: an array of two, or none.
-    let limit = |new: u64, old: u64| unsafe { sys::call(sys::PRLIMIT, [0, RLIMIT_NOFILE, new, old, 0, 0]) };
-    let mut limits = [0u64; 2];
-    limit(0, limits.as_mut_ptr() as u64);
-    let [most, hard] = limits;
-    // Above what the program may have, if that is not too high: the kernel has a table of all numbers up to the highest.
-    let raised = [most + 64, hard.max(most + 64)];
-    let is_raised = most <= HIGH && limit(raised.as_ptr() as u64, 0) == 0;
-    let places = [if is_raised { most.max(u64::from(file) + 1) } else { HIGH }, most.saturating_sub(16), most / 2, 0];
-    let moved = places
-        .into_iter()
-        // SAFETY: this program's own descriptor.
-        .map(|place| unsafe { sys::call3(sys::FCNTL, file.into(), F_DUPFD_CLOEXEC, place) })
-        .find_map(|moved| u32::try_from(moved).ok());
-    if is_raised {
-        limit(limits.as_ptr() as u64, 0);
-    }
-    state::get().at.file = moved;
-    // SAFETY: this program's own descriptor.
-    unsafe { sys::call3(sys::CLOSE, file.into(), 0, 0) };
 }
 
 /// A file in the folder.
@@ -161,7 +93,7 @@ impl Entry {
         let state = state::get();
         let (mut folder, mut path) = (AT_FDCWD, Text::new());
         if let Some(file) = state.at.file {
-            folder = file.into();
+            folder = file.number();
             // The folder itself has no name.
             let _ = write!(path, "./{name}");
         } else {

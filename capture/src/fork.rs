@@ -8,6 +8,8 @@ use crate::folder::{self, Folder};
 use crate::layout::FORKED;
 use crate::log::{self, From};
 use crate::members;
+use crate::own;
+use crate::shared;
 use crate::signals::{self, Context, Own, Signals};
 use crate::state;
 use crate::sys;
@@ -41,6 +43,7 @@ struct Lent {
     signals: Signals,
     own: Own,
     streams: [u8; 256],
+    descriptors: own::Own,
     at: Folder,
     number: u64,
     pid: u32,
@@ -58,6 +61,7 @@ static LENT: Lending = Lending(core::cell::UnsafeCell::new(
         signals: Signals::new(),
         own: Own::new(),
         streams: [0; 256],
+        descriptors: own::Own::new(),
         at: Folder::new(),
         number: 0,
         pid: 0,
@@ -133,6 +137,9 @@ fn fork(context: &mut Context, number: u64, args: &[u64; 6], flags: u64) {
     }
     // Both can write what is shared.
     let (place, group) = if state::get().shared.is_any() {
+        if !state::get().shared.share() {
+            return end::because(context, shared::NO_WATCH, true);
+        }
         let Some(place) = turn::place_for_fork() else {
             return end::because(
                 context,
@@ -140,6 +147,10 @@ fn fork(context: &mut Context, number: u64, args: &[u64; 6], flags: u64) {
                 true,
             );
         };
+        if !state::get().shared.watch_files() {
+            members::of(place).leave();
+            return end::because(context, shared::NO_WATCH, true);
+        }
         (Some(place), log::begin_group())
     } else {
         (None, 0)
@@ -240,6 +251,7 @@ fn lend(context: &mut Context, number: u64) {
         signals: state.signals,
         own: thread::get().signals,
         streams: state.streams,
+        descriptors: state.descriptors,
         at: state.at,
         number,
         pid: state.pid,
@@ -274,7 +286,7 @@ pub fn behind(context: &mut Context) {
     } else {
         state.lent = depth;
         (state.signals, me.signals) = (lent.signals, lent.own);
-        (state.streams, state.at) = (lent.streams, lent.at);
+        (state.streams, state.descriptors, state.at) = (lent.streams, lent.descriptors, lent.at);
         (state.pid, me.tid) = (lent.pid, lent.tid);
     }
     // The child may have a stack of its own.

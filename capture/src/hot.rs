@@ -446,7 +446,7 @@ unsafe extern "C" fn serve(frame: &mut Frame) {
         return;
     }
     let args = [frame.rdi, frame.rsi, frame.rdx, frame.r10, frame.r8, frame.r9];
-    if !calls::is_open(number, &args) {
+    if state.shared.stranger().is_some() || !calls::is_open(number, &args) {
         return;
     }
     me.stand.is_at(Place::Jump(&raw const *frame as u64));

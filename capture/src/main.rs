@@ -40,6 +40,7 @@ mod layout;
 mod log;
 mod members;
 mod moment;
+mod own;
 #[path = "../../lib-format/src/light/reach.rs"]
 #[allow(dead_code)]
 mod reach;

@@ -41,6 +41,9 @@ pub struct Words {
     pub epoch: AtomicU32,
     /// Memory that one of them has listed, and for which epoch.
     listed: [Listed; LISTED],
+    /// Files that they have mapped, and can write to: the last ones; and how many there were.
+    files: [MappedFile; FILES],
+    files_made: AtomicU32,
     members: [Member; thread::MOST],
 }
 
@@ -53,6 +56,18 @@ struct Listed {
 
 /// Most shared memory that they list in an epoch.
 const LISTED: usize = 256;
+
+/// A file that some of them have mapped: device and inode; what tells its memory from other one; the kernel's number of who looks at it, and how many of them are about to open it.
+#[repr(C)]
+pub struct MappedFile {
+    inode: [AtomicU64; 2],
+    pub memory: AtomicU64,
+    pub watch: AtomicU32,
+    pub opening: AtomicU32,
+}
+
+/// Most such files that are known.
+const FILES: usize = 256;
 
 /// One of them; nobody, where it has no thread.
 #[repr(C)]
@@ -115,6 +130,36 @@ pub fn lists(memory: u64) -> Option<bool> {
     free.memory.store(memory, Ordering::SeqCst);
     free.epoch.store(epoch, Ordering::SeqCst);
     Some(true)
+}
+
+/// Whether they have mapped files, and can write to them.
+pub fn have_files() -> bool {
+    words().files_made.load(Ordering::SeqCst) > 0
+}
+
+fn files() -> impl Iterator<Item = &'static MappedFile> {
+    words().files.iter().filter(|file| file.memory.load(Ordering::SeqCst) != 0)
+}
+
+/// The file with this device and inode that they have mapped.
+pub fn file(inode: [u64; 2]) -> Option<&'static MappedFile> {
+    files().find(|file| [0, 1].map(|i| file.inode[i].load(Ordering::SeqCst)) == inode)
+}
+
+/// The one with this number of who looks at it.
+pub fn file_of_watch(watch: u32) -> Option<&'static MappedFile> {
+    files().find(|file| file.watch.load(Ordering::SeqCst) == watch)
+}
+
+/// Adds one. Where there are too many, what is known of the first is lost: who maps that again, does so as a stranger.
+pub fn add_file(inode: [u64; 2], memory: u64, watch: u32) {
+    let number = words().files_made.fetch_add(1, Ordering::SeqCst) as usize;
+    let file = &words().files[number % FILES];
+    file.memory.store(0, Ordering::SeqCst);
+    file.opening.store(0, Ordering::SeqCst);
+    file.watch.store(watch, Ordering::SeqCst);
+    file.inode.iter().zip(inode).for_each(|(word, value)| word.store(value, Ordering::SeqCst));
+    file.memory.store(memory, Ordering::SeqCst);
 }
 
 /// The member at a place.

@@ -1,18 +1,23 @@
 //! Memory that other processes could write, and only those do that are forked from here, which have their turns together ([`crate::turn`]): anonymous memory, that
 //! of a file which nobody else has open, and segments of System V that nobody else has attached.
 //!
-//! The kernel tells of who opens such a file (a lease, `fcntl(F_SETLEASE)`), by our signal, and lets nobody have it before it is answered. Then the light part ends, as it does where
-//! the process does with the memory or the file what an expansion, where the memory is another file's, does not follow. Of segments, the kernel tells who has attached or
-//! detached them last, if asked.
+//! As long as one process has the file, the kernel tells of who opens it (a lease, `fcntl(F_SETLEASE)`), by our signal, and lets nobody have it before it is answered. Of files that
+//! several processes have, and of segments, it tells afterwards (inotify, `shmctl`), so that each looks before its next call. Then the light part ends, as it does where
+//! the process does with the memory or the file what an expansion, where the memory is another file's, does not follow.
 
 use crate::elf::PAGE;
 use crate::files::{self, Kind};
-use crate::members;
+use crate::members::{self, MappedFile};
+use crate::own::{self, Descriptor};
 use crate::signals;
 use crate::state;
 use crate::sys::{self, MAP_ANONYMOUS, MAP_SHARED};
+use crate::text::Text;
+use crate::thread;
 use crate::turn;
+use core::fmt::Write;
 use core::ops::Range;
+use core::sync::atomic::Ordering;
 
 const NEWFSTATAT: u64 = 262;
 const F_GETFL: u64 = 3;
@@ -25,6 +30,16 @@ const F_WRLCK: u64 = 1;
 const F_UNLCK: u64 = 2;
 const O_ACCMODE: i64 = 3;
 const O_RDONLY: i64 = 0;
+const READ: u64 = 0;
+const INOTIFY_ADD_WATCH: u64 = 254;
+const INOTIFY_INIT1: u64 = 294;
+const IN_NONBLOCK: u64 = 0o4_000;
+const IN_MODIFY: u32 = 2;
+const IN_OPEN: u32 = 0x20;
+const IN_Q_OVERFLOW: u32 = 0x4000;
+const EVENT_WORDS: usize = 4;
+const O_TRUNC: u64 = 0o1_000;
+pub const NO_WATCH: &str = "the kernel does not tell of who opens a file that processes share";
 pub const SHMAT: u64 = 30;
 const SHMCTL: u64 = 31;
 pub const SHMDT: u64 = 67;
@@ -35,17 +50,14 @@ const SHM_EXEC: u64 = 0o100_000;
 /// Most bytes of a segment: the log has them when it is attached.
 const MOST_SEGMENT: u64 = 32 << 20;
 const AT_FDCWD: u64 = -100i64 as u64;
-/// Our own descriptors of such files have at least this number.
-const FIRST: u64 = 700;
 /// Most such mappings.
 const MOST: usize = 64;
 
-/// A file of which the process has a lease: our descriptor, the process that is told who opens it, device and inode.
+/// A file: device and inode, and our descriptor, if the process has a lease.
 #[derive(Clone, Copy)]
 struct File {
-    own: u32,
-    owner: u32,
     inode: [u64; 2],
+    lease: Option<Descriptor>,
 }
 
 /// Such memory: its first byte, the one behind it, and the file.
@@ -75,6 +87,9 @@ pub struct Shared {
     of_files: usize,
     /// The file that the call maps which is being made.
     maps: Option<File>,
+    /// Where the kernel tells of what happens to files that several processes have; and what it has told.
+    watches: Option<Descriptor>,
+    seen: Option<&'static str>,
     /// How many of them are segments; and the one that is being attached, with its bytes.
     of_segments: usize,
     attaches: (u32, u64),
@@ -82,10 +97,23 @@ pub struct Shared {
 
 /// Why the light part ends where somebody opens such a file.
 pub const OPENED: &str = "another process opens a file that the program has mapped, and can write to";
+const WRITTEN: &str = "another process writes a file that the program has mapped";
+const ATTACHED: &str = "another process attaches memory that the program has attached (shmat)";
+const MISUSED: &str = "the program opens, maps or writes a file that it has mapped, and can write to";
 
 impl Shared {
     pub const fn new() -> Self {
-        Self { mapped: [None; MOST], count: 0, made: 0, of_files: 0, maps: None, of_segments: 0, attaches: (0, 0) }
+        Self {
+            mapped: [None; MOST],
+            count: 0,
+            made: 0,
+            of_files: 0,
+            maps: None,
+            watches: None,
+            seen: None,
+            of_segments: 0,
+            attaches: (0, 0),
+        }
     }
 
     /// Whether there is any.
@@ -124,10 +152,11 @@ impl Shared {
     /// Whether the program may map memory that others could write.
     pub fn may_map(&mut self, args: &[u64; 6]) -> bool {
         if args[3] & MAP_ANONYMOUS == 0 {
-            if is_read_only(args[4]) {
+            let known = inode(args[4]).filter(|inode| known(*inode).is_some());
+            if known.is_none() && is_read_only(args[4]) {
                 return true;
             }
-            self.maps = lease(args[4]);
+            self.maps = known.map_or_else(|| lease(args[4]), |inode| Some(File { inode, lease: None }));
             if self.maps.is_none() {
                 return false;
             }
@@ -143,6 +172,9 @@ impl Shared {
             Ok(start) if is_ours => {
                 let end = start + args[1].next_multiple_of(PAGE);
                 self.add(start..end, args[2] & sys::PROT_WRITE != 0, file, None);
+                if turn::is_with_others() && !self.watch_files() {
+                    state::get().ends = Some(NO_WATCH);
+                }
             }
             _ => file.into_iter().for_each(File::give_back),
         }
@@ -151,7 +183,8 @@ impl Shared {
     /// Adds memory, for which there is room.
     fn add(&mut self, range: Range<u64>, is_writable: bool, file: Option<File>, segment: Option<u32>) {
         self.made = self.made.wrapping_add(1);
-        let key = u64::from(state::get().pid) << 32 | u64::from(self.made);
+        let new = u64::from(state::get().pid) << 32 | u64::from(self.made);
+        let key = file.and_then(|file| known(file.inode)).map_or(new, |file| file.memory.load(Ordering::SeqCst));
         let Some(slot) = self.mapped.iter_mut().find(|slot| slot.is_none()) else { return };
         let Range { start, end } = range;
         *slot = Some(Mapped { start, end, key, is_listed: false, is_writable, file, segment });
@@ -202,21 +235,15 @@ impl Shared {
         let end = start.saturating_add(len.saturating_add(PAGE - 1) & !(PAGE - 1));
         let is_gone = |mapped: &Mapped| start <= mapped.start && mapped.end <= end;
         for slot in self.mapped.iter_mut().filter(|slot| slot.as_ref().is_some_and(is_gone)) {
-            let file = slot.as_ref().and_then(|mapped| mapped.file);
-            if file.is_some() && turn::is_with_others() {
-                // Others may have the file still, which has one lease for all.
-                slot.iter_mut().for_each(|mapped| mapped.end = mapped.start);
-            } else {
-                *slot = None;
-                file.into_iter().for_each(File::give_back);
-            }
+            slot.take().and_then(|mapped| mapped.file).into_iter().for_each(File::give_back);
         }
         self.count_all();
     }
 
     /// Why the light part ends at a call that does with such memory, or its file, what private memory does not show.
     pub fn refuses(&self, number: u64, args: &[u64; 6]) -> Option<&'static str> {
-        if !self.is_any() {
+        let is_group = turn::is_with_others() && members::have_files();
+        if !self.is_any() && !is_group {
             return None;
         }
         let is_memory = match number {
@@ -230,29 +257,113 @@ impl Shared {
         if is_memory {
             return Some("the program moves memory that other processes could write, or makes it writable");
         }
+        // To ask what a descriptor is of takes a call.
+        if !self.has_files() && !is_group {
+            return None;
+        }
+        // What opens, with its flags; what maps; what writes.
+        let (inode, flags) = match number {
+            // open, openat, openat2
+            2 => (inode_at(AT_FDCWD, args[0]), Some(args[1])),
+            257 => (inode_at(args[0], args[1]), Some(args[2])),
+            437 => (inode_at(args[0], args[1]), sys::read_word(args[2])),
+            // truncate, creat
+            76 | 85 => (inode_at(AT_FDCWD, args[0]), None),
+            9 if args[3] & MAP_ANONYMOUS == 0 => (inode(args[4]), Some(args[3])),
+            // write, pwrite64, writev, sendfile, ftruncate, fallocate, pwritev, pwritev2; splice, copy_file_range
+            1 | 18 | 20 | 40 | 77 | 285 | 296 | 328 => (inode(args[0]), None),
+            275 | 326 => (inode(args[2]), None),
+            _ => return None,
+        };
+        let inode = inode?;
+        match (known(inode), flags) {
+            (Some(_), Some(flags)) if number == 9 && flags & MAP_SHARED != 0 => None,
+            (Some(file), Some(flags)) if number != 9 && flags & O_TRUNC == 0 => {
+                thread::get().opens(Some(file));
+                None
+            }
+            (Some(_), _) => Some(MISUSED),
+            (None, _) => self.files().any(|file| file.inode == inode).then_some(MISUSED),
+        }
+    }
+
+    /// A call may have opened such a file.
+    pub fn opened(&mut self) {
+        if thread::get().is_opening() {
+            let _ = self.look();
+            thread::get().opens(None);
+        }
+    }
+
+    /// Before a call: what a process that is not one of those that have turns has done with such a file, or segment. It is seen afterwards.
+    pub fn stranger(&mut self) -> Option<&'static str> {
+        if self.watches.is_some() {
+            self.opened();
+            self.look();
+        }
         // A child of `vfork` has its parent's.
         if self.of_segments > 0
             && state::get().lent == 0
             && self.segments().any(|segment| Segment::of(segment.into()).is_some_and(Segment::has_other))
         {
-            return Some("another process attaches memory that the program has attached (shmat)");
+            self.seen = Some(ATTACHED);
         }
-        // To ask what a descriptor is of takes a call.
-        if !self.has_files() {
-            return None;
+        self.seen
+    }
+
+    /// Looks what the kernel tells of files.
+    fn look(&mut self) {
+        let Some(watches) = self.watches else { return };
+        let mut room = [0u32; 256];
+        loop {
+            // SAFETY: room for so many bytes.
+            let got =
+                unsafe { sys::call3(READ, watches.number(), room.as_mut_ptr() as u64, size_of_val(&room) as u64) };
+            let Ok(got) = usize::try_from(got) else { return };
+            if got == 0 {
+                return;
+            }
+            // Of each event: who looks, what has happened, and two words more.
+            for event in room[..got / 4].chunks_exact(EVENT_WORDS) {
+                let is_ours =
+                    members::file_of_watch(event[0]).is_none_or(|file| file.opening.load(Ordering::SeqCst) > 0);
+                match event[1] {
+                    what if what & IN_MODIFY != 0 => self.seen = Some(WRITTEN),
+                    what if what & (IN_OPEN | IN_Q_OVERFLOW) != 0 && !is_ours => self.seen = Some(OPENED),
+                    _ => {}
+                }
+            }
         }
-        let inode = match number {
-            // open, truncate, creat; openat, openat2
-            2 | 76 | 85 => inode_at(AT_FDCWD, args[0]),
-            257 | 437 => inode_at(args[0], args[1]),
-            9 if args[3] & MAP_ANONYMOUS == 0 => inode(args[4]),
-            // What writes: write, pwrite64, writev, sendfile, ftruncate, fallocate, pwritev, pwritev2; splice, copy_file_range
-            1 | 18 | 20 | 40 | 77 | 285 | 296 | 328 => inode(args[0]),
-            275 | 326 => inode(args[2]),
-            _ => None,
-        }?;
-        let is_file = self.files().any(|file| file.inode == inode);
-        is_file.then_some("the program opens, maps or writes a file that it has mapped, and can write to")
+    }
+
+    /// Before a fork: other processes have the memory from here on. Whether the kernel tells of who else does something with its files.
+    pub fn share(&mut self) -> bool {
+        if self.watches.is_none() {
+            // SAFETY: makes a descriptor of this program's own.
+            let made = unsafe { sys::call3(INOTIFY_INIT1, IN_NONBLOCK | sys::O_CLOEXEC, 0, 0) };
+            let Ok(file) = u32::try_from(made) else { return false };
+            self.watches = own::keep(file);
+        }
+        self.watches.is_some()
+    }
+
+    /// All processes know of the files of which this one has a lease, and the kernel tells of them as of those that several have. Whether that is possible.
+    pub fn watch_files(&mut self) -> bool {
+        let Some(watches) = self.watches else { return self.of_files == 0 };
+        for mapped in self.mapped.iter_mut().flatten() {
+            let Some((file, lease)) = mapped.file.and_then(|file| Some((file, file.lease?))) else { continue };
+            let mut path = Text::<32>::new();
+            let _ = write!(path, "/proc/self/fd/{}", lease.number());
+            // SAFETY: a path that ends with a zero byte.
+            let watch = unsafe {
+                sys::call3(INOTIFY_ADD_WATCH, watches.number(), path.address(), (IN_OPEN | IN_MODIFY).into())
+            };
+            let Ok(watch) = u32::try_from(watch) else { return false };
+            members::add_file(file.inode, mapped.key, watch);
+            file.give_back();
+            mapped.file = Some(File { lease: None, ..file });
+        }
+        true
     }
 
     fn overlaps(&self, start: u64, len: u64, is_meant: impl Fn(&Mapped) -> bool) -> bool {
@@ -260,30 +371,20 @@ impl Shared {
         self.mapped.iter().flatten().filter(overlaps).any(is_meant)
     }
 
-    /// The process that the kernel tells who opens a file may have ended: this one is told from here on. Whether somebody has opened one meanwhile.
-    pub fn adopt(&mut self) -> bool {
-        let files = self.mapped.iter_mut().flatten().filter_map(|mapped| mapped.file.as_mut());
-        let mut asked = false;
-        for file in files.filter(|file| members::is_gone(file.owner)) {
-            file.owner = state::get().pid;
-            fcntl(file.own.into(), F_SETOWN, file.owner.into());
-            asked |= fcntl(file.own.into(), F_GETLEASE, 0) != F_WRLCK as i64;
-        }
-        asked
-    }
-
     /// Others may have the files from here on.
     pub fn give_back(&mut self) {
         (self.count, self.of_files, self.of_segments) = (0, 0, 0);
+        self.watches.take().into_iter().for_each(Descriptor::close);
         self.mapped.iter_mut().filter_map(Option::take).filter_map(|mapped| mapped.file).for_each(File::give_back);
     }
 }
 
 impl File {
     fn give_back(self) {
-        let own = self.own.into();
-        fcntl(own, F_SETLEASE, F_UNLCK);
-        close(own);
+        if let Some(own) = self.lease {
+            fcntl(own.number(), F_SETLEASE, F_UNLCK);
+            own.close();
+        }
     }
 }
 
@@ -316,15 +417,23 @@ impl Segment {
 fn lease(descriptor: u64) -> Option<File> {
     let inode = inode(descriptor)?;
     // The program may close its own, and the lease is to be given back.
-    let own = u32::try_from(fcntl(descriptor, F_DUPFD_CLOEXEC, FIRST)).ok()?;
-    let (number, owner) = (own.into(), state::get().pid);
-    let leased = fcntl(number, F_SETLEASE, F_WRLCK) == 0
+    let own = own::keep(u32::try_from(fcntl(descriptor, F_DUPFD_CLOEXEC, 0)).ok()?)?;
+    let (number, owner) = (own.number(), state::get().pid);
+    // One that another process has, it has given to this one, and is nobody's to give.
+    let is_free = fcntl(number, F_GETLEASE, 0) == F_UNLCK as i64;
+    let leased = is_free
+        && fcntl(number, F_SETLEASE, F_WRLCK) == 0
         && fcntl(number, F_SETSIG, signals::OURS as u64) == 0
         && fcntl(number, F_SETOWN, owner.into()) == 0;
     if !leased {
-        close(number);
+        own.close();
     }
-    leased.then_some(File { own, owner, inode })
+    leased.then_some(File { inode, lease: Some(own) })
+}
+
+/// The file with this device and inode, if several processes that have turns have mapped it, or may.
+fn known(inode: [u64; 2]) -> Option<&'static MappedFile> {
+    if turn::is_with_others() { members::file(inode) } else { None }
 }
 
 /// Device and inode of an open regular file.
@@ -346,11 +455,6 @@ fn inode_at(folder: u64, path: u64) -> Option<[u64; 2]> {
 fn fcntl(file: u64, command: u64, value: u64) -> i64 {
     // SAFETY: numbers.
     unsafe { sys::call3(sys::FCNTL, file, command, value) }
-}
-
-fn close(file: u64) {
-    // SAFETY: a descriptor of this program's.
-    unsafe { sys::call3(sys::CLOSE, file, 0, 0) };
 }
 
 fn is_read_only(file: u64) -> bool {

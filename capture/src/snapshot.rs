@@ -6,7 +6,7 @@
 use crate::cpuid;
 use crate::elf::PAGE;
 use crate::files::Key;
-use crate::folder::{self, Entry};
+use crate::folder::Entry;
 use crate::fork;
 use crate::hot;
 use crate::layout::{
@@ -14,6 +14,7 @@ use crate::layout::{
     UNFINISHED, ZEROS,
 };
 use crate::log;
+use crate::own;
 use crate::reach::LINE;
 use crate::signals;
 use crate::state;
@@ -483,7 +484,7 @@ struct Snapshot {
 
 /// Writes it: whether it is whole.
 fn write(part: u32) -> Option<()> {
-    folder::close_others().then_some(())?;
+    own::close_others(state::get().at.descriptor()).then_some(())?;
     // SAFETY: numbers.
     unsafe { sys::call3(SETPRIORITY, 0, 0, NICE) };
     let new = log::entry(format_args!(".{part}{SNAPSHOT}{UNFINISHED}"));

@@ -9,6 +9,7 @@ use crate::folder::Folder;
 use crate::hot::Hot;
 use crate::layout::OUTPUT;
 use crate::log::Log;
+use crate::own::Own;
 use crate::shared::Shared;
 use crate::signals::Signals;
 use core::cell::UnsafeCell;
@@ -31,6 +32,7 @@ pub struct State {
     /// Path of the log's folder, and of this program.
     pub folder: [u8; 1024],
     pub own: [u8; 1024],
+    pub descriptors: Own,
     /// The folder of light logs, if the process has it open.
     pub at: Folder,
     /// Path of the program.
@@ -59,12 +61,12 @@ pub struct State {
     pub chaos: Chaos,
 }
 
-struct Own(UnsafeCell<State>);
+struct Process(UnsafeCell<State>);
 
 // SAFETY: one thread at a time uses it: the one that has the turn.
-unsafe impl Sync for Own {}
+unsafe impl Sync for Process {}
 
-static STATE: Own = Own(UnsafeCell::new(State {
+static STATE: Process = Process(UnsafeCell::new(State {
     pid: 0,
     program: 0,
     cpu: 0,
@@ -74,6 +76,7 @@ static STATE: Own = Own(UnsafeCell::new(State {
     ends: None,
     folder: [0; 1024],
     own: [0; 1024],
+    descriptors: Own::new(),
     at: Folder::new(),
     elf: [0; 4096],
     data: (0, 0),

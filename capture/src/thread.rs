@@ -7,10 +7,11 @@
 
 use crate::borrowed::Borrowed;
 use crate::epoch::Stand;
+use crate::members;
 use crate::signals::Own;
 use crate::sys::{self, MAP_ANONYMOUS, MAP_FIXED, MAP_PRIVATE, PROT_READ, PROT_WRITE};
 use core::arch::asm;
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 /// Bytes of a slot.
 const SLOT: u64 = 256 << 10;
@@ -46,6 +47,8 @@ pub struct Thread {
     pub robust: u64,
     /// Whether the light part has ended for it.
     pub has_left: bool,
+    /// The file that it is about to open, which several processes have mapped.
+    opens: Option<&'static members::MappedFile>,
     /// Whether it tries to lock a priority-inheriting futex again.
     pub tries_again: bool,
     /// The descriptor for which it has waited last, while others had the turn ([`crate::ready`]).
@@ -61,6 +64,20 @@ pub struct Thread {
 }
 
 impl Thread {
+    /// It is about to open such a file, or no longer.
+    pub fn opens(&mut self, file: Option<&'static members::MappedFile>) {
+        if let Some(before) = core::mem::replace(&mut self.opens, file) {
+            before.opening.fetch_sub(1, Ordering::SeqCst);
+        }
+        if let Some(file) = file {
+            file.opening.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    pub fn is_opening(&self) -> bool {
+        self.opens.is_some()
+    }
+
     fn slot(&self) -> u64 {
         at(self.index as usize)
     }
@@ -123,6 +140,7 @@ pub fn make(index: usize) -> Option<&'static mut Thread> {
         cleared: 0,
         robust: 0,
         has_left: false,
+        opens: None,
         tries_again: false,
         waited_for: None,
         frame: 0,

@@ -117,6 +117,9 @@ pub fn serve(context: &mut Context) {
         return;
     }
     thread::get().stand.is_at(Place::Call(context.address()));
+    if let Some(why) = state.shared.stranger() {
+        return end::lost(context, why);
+    }
     turn::give_way_if_asked();
     epoch::begin_if_due();
     hot::count(context.rip(), number);

@@ -16,7 +16,6 @@ use crate::layout::TURN;
 use crate::log::Record;
 use crate::members::{self, Member, words};
 use crate::moment;
-use crate::shared;
 use crate::signals::{Context, OURS};
 use crate::state;
 use crate::sys::{self, FUTEX};
@@ -185,9 +184,6 @@ fn take_behind(is_interrupted: bool) {
         }
     }
     note(thread::get().tid);
-    if is_with_others() && state::get().shared.adopt() {
-        state::get().ends = Some(shared::OPENED);
-    }
     if is_with_others() {
         epoch::follow();
     }

@@ -92,7 +92,7 @@ pub fn why_cut(parts: &Parts) -> io::Result<String> {
     // Where even that could not be written:
     let mut why = "the disk was full, or the log could not be written".to_owned();
     each_record(parts, &mut |record| {
-        if let Record::End(End::GoesOn(text)) = record {
+        if let Record::End(End::GoesOn { why: text, .. }) = record {
             why = String::from_utf8_lossy(text).into_owned();
         }
     })?;
@@ -129,7 +129,7 @@ pub fn kept_files(log: &Path, parts: &Parts, kept: &mut Kept) -> io::Result<()> 
         regions.into_iter().filter_map(|region| region.file).for_each(|(key, path)| keep(key, path));
     }
     each_record(parts, &mut |record| {
-        if let Record::Map { file: Some((key, path)), .. } | Record::File(key, path) = record {
+        if let Record::Map { file: Some((key, path)), .. } | Record::File { key, path, .. } = record {
             keep(key, String::from_utf8_lossy(path).into_owned());
         }
     })
@@ -166,7 +166,9 @@ impl Captured {
                     end = match ended {
                         End::Exits(call) => ProcessEnd::Exited { status: (call.args[0] & 0xff) as i32 },
                         End::Executes(_) => ProcessEnd::Executed,
-                        End::GoesOn(why) => ProcessEnd::Incomplete { why: String::from_utf8_lossy(why).into_owned() },
+                        End::GoesOn { why, .. } => {
+                            ProcessEnd::Incomplete { why: String::from_utf8_lossy(why).into_owned() }
+                        }
                         End::Dies(signal) | End::DiesInCall { signal, .. } | End::Killed { signal, .. } => {
                             signals += 1;
                             failed = Some(match ended {
@@ -177,7 +179,7 @@ impl Captured {
                         }
                     };
                 }
-                Record::Map { .. } | Record::Start { .. } | Record::File(..) | Record::Special { .. } => {}
+                Record::Map { .. } | Record::Start { .. } | Record::File { .. } | Record::Special { .. } => {}
             }
         };
         if let Err(damaged) = each_record(&parts, &mut see) {

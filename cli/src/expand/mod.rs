@@ -175,11 +175,11 @@ struct Expanded {
 }
 
 fn line_about(process: ProcessId, line: &str) -> String {
-    format!("process {process}: {line}")
+    if line.starts_with("process ") { line.to_owned() } else { format!("process {process}: {line}") }
 }
 
 impl Expander {
-    /// Expands programs that begin together, with all that they forked, into a folder. Returns lines for people, each with the process that it is about, or one that this was forked from.
+    /// Expands programs that begin together, with all that they forked, into a folder. Returns lines for people, each with the process that it is about.
     fn once(&self, members: &[Member], folder: &Path) -> Result<Vec<String>, Failure> {
         let turns = share(members).map_err(system(folder))?;
         let outputs: Vec<Result<Output, Failure>> = std::thread::scope(|scope| {

@@ -136,11 +136,11 @@ fn filter() -> Result<BpfProgram, seccompiler::BackendError> {
     SeccompFilter::new(rules, refuse, SeccompAction::Allow, TargetArch::x86_64)?.try_into()
 }
 
-/// Confines the process and its forks, for good: it writes below `log`, and reads there, below `light` and what the system says of itself.
+/// Confines the process and its forks, for good: it writes below `log` and `memory`, and reads there, below `light` and what the system says of itself.
 ///
 /// # Errors
 /// A sentence.
-pub fn confine(log: &Path, light: &Path) -> Result<(), String> {
+pub fn confine(log: &Path, memory: &Path, light: &Path) -> Result<(), String> {
     let handled = ALL;
     // SAFETY: a number that says what is to be restricted, and its size.
     let ruleset = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, &raw const handled, 8usize, 0u64) };
@@ -151,6 +151,7 @@ pub fn confine(log: &Path, light: &Path) -> Result<(), String> {
         ));
     }
     allow(ruleset, log, ALL)?;
+    allow(ruleset, memory, ALL)?;
     allow(ruleset, light, READ)?;
     allow(ruleset, Path::new("/proc"), READ)?;
     // SAFETY: numbers, and a descriptor of this function's.

@@ -19,6 +19,7 @@ use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 static EXPANDS: AtomicBool = AtomicBool::new(false);
@@ -36,6 +37,8 @@ static IS_NEW: AtomicBool = AtomicBool::new(false);
 static DUE: AtomicBool = AtomicBool::new(false);
 
 static LIGHT: OfProcess<Mutex<Light>> = OfProcess::none();
+/// The folder of memory that processes share.
+static MEMORY: OnceLock<PathBuf> = OnceLock::new();
 
 /// What happens to the thread between two instructions.
 pub enum Transfer {
@@ -54,12 +57,14 @@ pub enum Transfer {
     Resume(Box<RegisterFile>),
     /// It dies of this signal, which was sent in this way (`si_code`).
     Death(u64, i32),
+    /// The log ends here, for this reason.
+    End(&'static [u8]),
 }
 
 /// What comes next.
 pub enum Next<'a> {
     /// A system call, and the file that it maps.
-    Call(Call<'a>, Option<FileKey>),
+    Call(Call<'a>, Option<MappedFile>),
     /// An instruction's results.
     Special(u16, u64, [u64; 4]),
     /// A signal.
@@ -81,6 +86,15 @@ pub enum Next<'a> {
     End(End<'a>),
     /// Nothing: the process was killed.
     Nothing,
+}
+
+/// A file that a call maps.
+#[derive(Clone, Copy)]
+pub struct MappedFile {
+    /// The log's name of it.
+    pub key: FileKey,
+    /// What tells its memory from other one, in all processes that have it; none where it is the process's alone.
+    pub memory: Option<u64>,
 }
 
 /// A moment that is looked for.
@@ -204,11 +218,16 @@ pub fn is_due() -> bool {
     DUE.swap(false, Ordering::Relaxed)
 }
 
-/// The file with the turns of processes that begin together, if others do with the one whose light log this is.
-fn together(light: &Path) -> Option<PathBuf> {
+/// The folder of memory that processes share, of which one is that whose light log this is.
+fn of_memory(light: &Path) -> PathBuf {
     let mut folder = light.as_os_str().to_owned();
     folder.push(light::layout::GROUP_MEMORY);
-    Some(Path::new(&folder).join(light::layout::TURNS)).filter(|path| path.exists())
+    folder.into()
+}
+
+/// The folder of memory that this process, or those that it was forked from, share with others.
+pub fn folder_of_memory() -> &'static Path {
+    MEMORY.get().map_or(Path::new(""), PathBuf::as_path)
 }
 
 /// A light log is expanded in this process.
@@ -219,7 +238,11 @@ pub fn start(path: &Path) -> Result<(), String> {
     let mut light = Light::open(path)?;
     let first = light.threads.pop_front();
     let tid = first.as_ref().map_or(light.header.process.pid.0, |(tid, _)| *tid);
-    let together = together(path).map(|path| File::options().read(true).write(true).open(path)).transpose();
+    let memory = of_memory(path);
+    // If others begin with the process.
+    let together = Some(memory.join(light::layout::TURNS)).filter(|path| path.exists());
+    let _ = MEMORY.set(memory);
+    let together = together.map(|path| File::options().read(true).write(true).open(path)).transpose();
     let together = together.map_err(|e| format!("the order of turns of processes that begin together: {e}"))?;
     turns::begin(tid, light.turn, together.as_ref())?;
     if let Some((tid, born)) = first {
@@ -480,9 +503,9 @@ impl Light {
             let found = light::record(self.bytes, at).map_err(|e| format!("{}: {e}", self.path.display()))?;
             let Some((record, next)) = found else { return Ok(Next::Nothing) };
             match record {
-                Record::File(key, path) => {
+                Record::File { key, memory, path } => {
                     self.paths.insert(key.name(), String::from_utf8_lossy(path).into_owned());
-                    file = Some(key);
+                    file = Some(MappedFile { key, memory: (memory != 0).then_some(memory) });
                     at = next;
                     continue;
                 }
@@ -509,7 +532,7 @@ impl Light {
             if let Record::Turn { thread, number } = record {
                 turn = Some((thread, number));
             }
-            if !matches!(record, Record::File(..)) {
+            if !matches!(record, Record::File { .. }) {
                 break;
             }
         }
@@ -578,6 +601,10 @@ impl Light {
             }
             Ok(Next::End(End::Killed { signal, code })) => {
                 self.set_transfer(Transfer::Death(signal, code));
+                true
+            }
+            Ok(Next::End(End::GoesOn { why, is_lost: true })) => {
+                self.set_transfer(Transfer::End(why));
                 true
             }
             _ => moment().is_some(),

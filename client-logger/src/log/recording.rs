@@ -1,5 +1,6 @@
 //! What is recorded of the process, where that is, and whether it still is.
 
+use crate::base::light;
 use crate::base::process::{self, OfProcess};
 use crate::base::warn;
 use crate::log::origin;
@@ -72,6 +73,8 @@ pub fn end(why: &str) {
     let Recording { why_over, begun, info, id, folder, .. } = RECORDING.get();
     if why_over.set(why.to_owned()).is_ok() {
         match begun.load(Ordering::SeqCst) {
+            // Of an expansion, the others' are told beside it.
+            true if light::expands() => warn(&format!("process {id}: recording ends here: {why}")),
             true => warn(&format!("recording ends here: {why}")),
             false => {
                 warn(&format!("{} (process {}) is not recorded: {why}", info.program, id.pid));

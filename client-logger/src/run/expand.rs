@@ -47,7 +47,7 @@ pub fn confine() {
         return;
     }
     let Some(folder) = light::of_process().map(|light| light.folder()) else { return };
-    if let Err(why) = confine::confine(&options::get().log, &folder) {
+    if let Err(why) = confine::confine(&options::get().log, light::folder_of_memory(), &folder) {
         crate::base::die(&why);
     }
 }
@@ -146,6 +146,11 @@ impl Thread {
     fn go_on_from(&mut self, position: u64, regs: &RegisterFile) -> ! {
         let begins = light::of_process().and_then(|mut light| light.begin_epoch());
         begins.into_iter().for_each(|part| self.begin_epoch(light::first_interval(part)));
+        if let Some(Ok(Next::End(End::GoesOn { why, is_lost: true }))) =
+            light::of_process().map(|mut light| light.next())
+        {
+            leave(self, position, goes_on(why), regs.clone(), 0);
+        }
         let is_due = self.follow_moments(position, regs);
         self.recount(position);
         // Where an epoch has begun meanwhile, so does an interval.
@@ -265,6 +270,7 @@ impl Thread {
                 (SignalStep::Resume, 0)
             }
             Transfer::Death(signal, code) => self.die_of(position, regs, signal, code),
+            Transfer::End(why) => leave(self, position, goes_on(why), regs, 0),
         };
         // A return is the system call itself.
         let at = if step == SignalStep::Return { position - 1 } else { position };
@@ -351,7 +357,7 @@ impl Thread {
                 let regs = self.registers(pc, 0);
                 self.die_of(position, regs, signal, code);
             }
-            Some(Ok(Next::End(End::GoesOn(why)))) => {
+            Some(Ok(Next::End(End::GoesOn { why, .. }))) => {
                 let regs = self.registers(pc, 0);
                 leave(self, position, goes_on(why), regs, 0)
             }

@@ -45,7 +45,7 @@ fn behind(expected: Expected, record: &Record<'_>) -> Option<Expected> {
         (Expected::First, Record::Program(_)) => Some(Expected::Start),
         (Expected::Start, Record::Map { .. }) => Some(Expected::Start),
         (Expected::Start, Record::Start { .. }) => Some(Expected::Any),
-        (Expected::Any, Record::File(..)) => Some(Expected::Mapping),
+        (Expected::Any, Record::File { .. }) => Some(Expected::Mapping),
         (Expected::Any | Expected::Mapping, Record::Call(call)) => {
             let maps = call.number == MMAP;
             (expected == Expected::Any || maps).then_some(Expected::Any)
@@ -146,7 +146,7 @@ fn check_parts(log: &Path, parts: &Parts, report: &mut Report) {
                             format!("{} stands there", name(&record)),
                         ),
                     }
-                    if let Record::File(key, _) | Record::Map { file: Some((key, _)), .. } = record
+                    if let Record::File { key, .. } | Record::Map { file: Some((key, _)), .. } = record
                         && !files.contains(&key)
                     {
                         files.push(key);
@@ -219,7 +219,7 @@ fn name(record: &Record<'_>) -> &'static str {
         Record::Program(_) => "PROGRAM",
         Record::Map { .. } => "MAP",
         Record::Start { .. } => "START",
-        Record::File(..) => "FILE",
+        Record::File { .. } => "FILE",
         Record::Call(_) => "CALL",
         Record::Special { .. } => "SPECIAL",
         Record::Moment { .. } => "MOMENT",

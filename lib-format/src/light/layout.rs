@@ -8,7 +8,7 @@ pub const SHARED_FILES: &str = "shared/files";
 pub const SHARED_PLACES: &str = "shared/places";
 
 /// First 8 bytes of a file.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"BNLIGHT\x06");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"BNLIGHT\x07");
 /// Bytes of a file's header: magic; process id and number of the program; those of the process that it came from; how; which of its forks; when (nanoseconds
 /// since the Unix epoch); bytes of the file in use; which part of the process's log it is; whether the process goes on behind it; bytes of records in the
 /// parts before; when the part began; the group of processes that share memory; which epoch was asked for. All in little-endian order.
@@ -64,7 +64,8 @@ pub const CALL: u16 = 4;
 pub const SPECIAL: u16 = 5;
 /// A signal is delivered: its number in the head; how; the registers of the handler's first instruction; the bytes from its stack pointer on.
 pub const SIGNAL: u16 = 6;
-/// The file that the next call maps: its key.
+/// The file that the next call maps: its key; what tells the memory from other one, in all processes that have it, or 0 where it is the process's alone, or nobody can write it; length and bytes
+/// of its path.
 pub const FILE: u16 = 7;
 /// Nothing comes behind it: how the process ends in the head, a number, a sentence.
 pub const END: u16 = 8;
@@ -109,7 +110,9 @@ pub const SHARED_REGION: u64 = 8;
 pub const OF_GROUP: u64 = 4;
 /// How the name of the folder ends, behind that of a light log that is expanded, in which such memory is, and [`TURNS`].
 pub const GROUP_MEMORY: &str = ".shared";
-/// File in it, of processes that begin together: the number of the turn that goes on (u32), and whether one of them does not come to its end (a byte).
+/// Most bytes of memory that processes share: its file has that size from the beginning on, whoever makes it.
+pub const MOST_SHARED: u64 = 1 << 36;
+/// File in the folder, of processes that begin together: the number of the turn that goes on (u32), and whether one of them does not come to its end (a byte).
 pub const TURNS: &str = "turns";
 /// Where that byte is.
 pub const TURNS_BROKEN: usize = 4;
@@ -153,6 +156,8 @@ pub const DIES: u16 = 1;
 pub const EXECUTES: u16 = 2;
 /// `END`: the process goes on, and is not captured any more; the sentence says why.
 pub const GOES_ON: u16 = 3;
+/// `END`: the same, and what the thread did since the record before is not known.
+pub const LOST: u16 = 6;
 
 /// `END`: by a signal that comes to it at a call, which is not made or does not return: the signal's number and code; the call's number, its arguments,
 /// and pieces of what it takes.

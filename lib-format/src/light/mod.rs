@@ -216,8 +216,15 @@ pub enum Record<'a> {
         /// Which descriptors are standard output and error, as `1=1,2=2,-`.
         streams: &'a [u8],
     },
-    /// The file that the next call maps, and its path.
-    File(FileKey, &'a [u8]),
+    /// The file that the next call maps.
+    File {
+        /// The log's name of it.
+        key: FileKey,
+        /// What tells the memory from other one, in all processes that have it; 0 where it is the process's alone, or nobody can write it.
+        memory: u64,
+        /// Its path.
+        path: &'a [u8],
+    },
     /// A system call is over.
     Call(Call<'a>),
     /// An instruction whose result comes from the processor.
@@ -324,8 +331,13 @@ pub enum End<'a> {
     },
     /// It executes another program, by this call.
     Executes(Unfinished<'a>),
-    /// It goes on without being captured, for this reason.
-    GoesOn(&'a [u8]),
+    /// It goes on without being captured.
+    GoesOn {
+        /// For this reason.
+        why: &'a [u8],
+        /// Whether it is not known what the thread did since the record before.
+        is_lost: bool,
+    },
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u64> {
@@ -426,8 +438,8 @@ pub fn record(bytes: &[u8], at: usize) -> Result<Option<(Record<'_>, usize)>, Da
         }
         l::FILE => {
             let key = FileKey(body.words()?);
-            let len = body.word()?;
-            Record::File(key, body.take(len)?)
+            let [memory, len] = body.words()?;
+            Record::File { key, memory, path: body.take(len)? }
         }
         l::CALL => {
             let number = body.word()?;
@@ -478,7 +490,7 @@ pub fn record(bytes: &[u8], at: usize) -> Result<Option<(Record<'_>, usize)>, Da
                 }
                 l::KILLED => End::Killed { signal: value, code: body.word()? as i32 },
                 l::EXECUTES => End::Executes(body.unfinished()?),
-                l::GOES_ON => End::GoesOn(body.take(value)?),
+                l::GOES_ON | l::LOST => End::GoesOn { why: body.take(value)?, is_lost: number_in_head == l::LOST },
                 _ => return body.wrong("no end has this number"),
             })
         }
@@ -537,7 +549,7 @@ mod tests {
             (l::PROGRAM, 0, b"/bin/true\0true\0true\0".to_vec()),
             (l::MAP, 0, words(&[0; 9])),
             (l::START, 0, words(&[1, 2, 3, 4, 0])),
-            (l::FILE, 0, words(&[1, 2, 3, 4, 0])),
+            (l::FILE, 0, words(&[1, 2, 3, 4, 7, 0])),
             (l::CALL, l::taken(1, 0), body),
             (l::SPECIAL, 1, words(&[0; 5])),
             (l::SIGNAL, 14, frame),

@@ -66,7 +66,7 @@ fn has_failed(path: &Path) -> io::Result<bool> {
         if let Record::End(end) = found {
             failed = match end {
                 End::Exits(call) => call.args[0] as u8 != 0,
-                End::Executes(_) | End::GoesOn(_) => false,
+                End::Executes(_) | End::GoesOn { .. } => false,
                 End::Dies(_) | End::DiesInCall { .. } | End::Killed { .. } => true,
             };
         }

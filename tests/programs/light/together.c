@@ -1,5 +1,6 @@
 // Processes that share memory, in all the ways in which they wait for each other there: a mutex and a condition variable, a semaphore, words that are only looked at, and a barrier of
 // their own. Who comes when is not the same in any two runs, and is printed. With `file`, the memory is a file's; with
+// `opened`, each opens that by itself, and one that the first of them makes; with `stranger`, a process opens it that shares no memory; with
 // `attached`, a segment of System V, which one of them detaches in the end, and which with `twice`, the first one attaches twice; with `killed`, one of them is killed as it waits; with `threads`,
 // each has two threads; with `executes`, each executes another program in the end; with `ends`, one of them does with the memory what is not followed, while others go on.
 #define _GNU_SOURCE
@@ -22,7 +23,7 @@ static struct shared {
     pthread_mutex_t mutex;
     pthread_cond_t condition;
     sem_t semaphore;
-    atomic_int arrived, turn, taken;
+    atomic_int arrived, made, turn, taken;
     int total;
     unsigned char who[TAKEN];
 } *shared;
@@ -51,8 +52,38 @@ static void *work(void *argument)
     return NULL;
 }
 
+static void *map(const char *name, int flags)
+{
+    int file = open(name, O_RDWR | flags, 0600);
+    if (file < 0 || (flags != 0 && ftruncate(file, sizeof *shared) != 0))
+        return MAP_FAILED;
+    void *memory = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    return memory;
+}
+
+// Each maps the memory by itself, and that of a file which the first one makes.
+static int open_all(int own)
+{
+    void *before = shared;
+    shared = map("memory", 0);
+    if (shared == MAP_FAILED || munmap(before, sizeof *shared) != 0)
+        return 0;
+    while (own > 0 && atomic_load(&shared->made) == 0)
+        usleep(1000);
+    volatile char *late = map("late", own == 0 ? O_CREAT | O_EXCL : 0);
+    if (late == MAP_FAILED)
+        return 0;
+    if (own == 0)
+        late[5000] = 5;
+    atomic_store(&shared->made, 1);
+    return late[5000] == 5;
+}
+
 static int child(int own, const char *how)
 {
+    if (strcmp(how, "opened") == 0 && !open_all(own))
+        return 50;
     // Nobody begins before all are there; they only look.
     atomic_fetch_add(&shared->arrived, 1);
     while (atomic_load(&shared->arrived) < PROCESSES)
@@ -103,18 +134,13 @@ static void *attach(int twice)
 int main(int argc, char **argv)
 {
     const char *how = argc > 1 ? argv[1] : "";
-    int file = -1, flags = MAP_SHARED | MAP_ANONYMOUS;
-    if (strcmp(how, "file") == 0) {
-        file = open("memory", O_RDWR | O_CREAT | O_EXCL, 0600);
-        flags = MAP_SHARED;
-        if (file < 0 || ftruncate(file, sizeof *shared) != 0)
-            return 1;
-    }
-    int twice = strcmp(how, "twice") == 0;
+    int twice = strcmp(how, "twice") == 0, is_file = strcmp(how, "file") == 0 || strcmp(how, "opened") == 0 || strcmp(how, "stranger") == 0;
     if (twice || strcmp(how, "attached") == 0)
         shared = attach(twice);
+    else if (is_file)
+        shared = map("memory", O_CREAT | O_EXCL);
     else
-        shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, flags, file, 0);
+        shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         return 1;
     pthread_mutexattr_t mutex;
@@ -142,6 +168,8 @@ int main(int argc, char **argv)
         kill(waits, SIGKILL);
     }
     int status, sum = 0;
+    if (strcmp(how, "stranger") == 0 && system("cat memory >copy") != 0)
+        return 1;
     while (wait(&status) > 0)
         sum += WIFEXITED(status) ? WEXITSTATUS(status) : 100;
     unsigned order = 0;

@@ -32,6 +32,8 @@ use bugnet_format::record::{EndReason, OutputStream, Record, RegisterUpdates};
 use bugnet_format::regs::{R11, RAX, RCX, RSP, RegisterFile};
 use bugnet_format::types::Addr;
 use std::ffi::{CString, c_void};
+use std::fs::File;
+use std::os::fd::IntoRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 
@@ -104,7 +106,7 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
             // SAFETY: ends the process: the other program is expanded by itself.
             unsafe { libc::_exit(0) }
         }
-        Ok(Next::End(End::GoesOn(why))) => leave(thread, position, goes_on(why), *regs, 0),
+        Ok(Next::End(End::GoesOn { why, .. })) => leave(thread, position, goes_on(why), *regs, 0),
         Ok(Next::Nothing) => ended(thread, position, *regs),
         Ok(Next::Moment) => {
             let why = "a moment at which a signal was delivered has not been found";
@@ -153,13 +155,16 @@ pub unsafe fn before(drcontext: *mut c_void, thread: &mut Thread, number: i64) -
         thread.limit_soon();
         return 0;
     }
-    let copy = file.filter(|_| !is_written(number, &args)).map(open_copy);
-    if let Some(Err(why)) = &copy {
+    let opened =
+        file.map(|file| file.memory.map_or_else(|| open_copy(file.key), |memory| open_memory(file.key, memory)));
+    if let Some(Err(why)) = &opened {
         diverged(thread, position, *regs, why);
     }
+    let opened =
+        opened.and_then(Result::ok).map(|descriptor| (descriptor, file.is_some_and(|file| file.memory.is_some())));
     // DynamoRIO has the kernel's GS.
     super::set_gs_base(thread, number, &args);
-    if let Some((made, values)) = memory(&call, copy.and_then(Result::ok)) {
+    if let Some((made, values)) = memory(&call, opened) {
         if let Some((start, len)) = mapped(made, &values, call.result) {
             chosen::maps(start..start.saturating_add(len));
         }
@@ -262,8 +267,9 @@ fn end_thread(thread: &mut Thread, call: &Call, position: u64, regs: Box<Registe
     1
 }
 
-/// The call, by number and arguments, that the kernel gets in the place of one that makes, changes or unmaps memory; none for others.
-fn memory(call: &Call, copy: Option<u64>) -> Option<(i64, [u64; 6])> {
+/// The call, by number and arguments, that the kernel gets in the place of one that makes, changes or unmaps memory; none for others. `file`: the descriptor of what is mapped, and
+/// whether other processes may have it, too.
+fn memory(call: &Call, file: Option<(u64, bool)>) -> Option<(i64, [u64; 6])> {
     let (number, args) = (call.number.cast_signed(), &call.args);
     let got = u64::try_from(call.result).ok()?;
     let make = |number: i64, values: [u64; 6]| Some((number, values));
@@ -271,11 +277,12 @@ fn memory(call: &Call, copy: Option<u64>) -> Option<(i64, [u64; 6])> {
         libc::SYS_mmap => {
             let kept = libc::MAP_GROWSDOWN | libc::MAP_STACK | libc::MAP_NORESERVE;
             // What only it and its forks have is theirs together here, too.
-            let is_shared = is_written(number, args) || args[3] & ANONYMOUS_AND_SHARED == ANONYMOUS_AND_SHARED;
+            let (descriptor, is_shared) =
+                file.unwrap_or((u64::MAX, args[3] & ANONYMOUS_AND_SHARED == ANONYMOUS_AND_SHARED));
             let whose = if is_shared { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
             let flags = whose as u64 | libc::MAP_FIXED as u64 | args[3] & kept as u64;
-            let flags = if copy.is_some() { flags } else { flags | libc::MAP_ANONYMOUS as u64 };
-            make(libc::SYS_mmap, [got, args[1], args[2], flags, copy.unwrap_or(u64::MAX), args[5]])
+            let flags = if file.is_some() { flags } else { flags | libc::MAP_ANONYMOUS as u64 };
+            make(libc::SYS_mmap, [got, args[1], args[2], flags, descriptor, args[5]])
         }
         libc::SYS_mremap => {
             let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64;
@@ -319,29 +326,30 @@ fn len_of_mapping(start: u64) -> Option<u64> {
     maps::all().into_iter().map(|region| region.range).find(|range| range.start == start).map(|range| range.end - start)
 }
 
-/// Whether a call maps a file in a way that others see what is written there.
-fn is_written(number: i64, args: &[u64; 6]) -> bool {
-    let is_shared = args[3] & ANONYMOUS_AND_SHARED == libc::MAP_SHARED as u64;
-    number == libc::SYS_mmap && is_shared && args[2] & libc::PROT_WRITE as u64 != 0
-}
-
-/// Memory in the place of a file's, that is there now, begins with what the copy has.
-fn fill(key: FileKey, call: &Call) -> Result<(), String> {
-    let path = light::of_process().map(|light| light.file(key)).unwrap_or_default();
-    let wrong =
-        |e: std::io::Error| format!("the light log's copy of a file that the program maps, {}: {e}", path.display());
-    let file = OwnFile::open(&path, Opens::Read).map_err(wrong)?;
-    let [_, len, .., offset] = call.args;
-    let (mut room, mut done) = (vec![0; 1 << 16], 0);
-    while done < len {
-        let most = room.len().min((len - done) as usize);
-        match file.read_at(&mut room[..most], offset + done).map_err(wrong)? {
-            0 => break,
-            got if write_memory(call.result.cast_unsigned() + done, &room[..got]) => done += got as u64,
-            _ => return Err("there is no memory where the program maps a file".to_owned()),
+/// Opens the memory of a file that processes share. The first one that maps it finds what the file had then.
+fn open_memory(key: FileKey, memory: u64) -> Result<u64, String> {
+    let path = light::folder_of_memory().join(format!("{memory:x}"));
+    let wrong = |e: std::io::Error| format!("memory that processes share cannot be made: {e}");
+    let file = File::options().read(true).write(true).create(true).truncate(false).open(path).map_err(wrong)?;
+    if file.metadata().map_err(wrong)?.len() == 0 {
+        let path = light::of_process().map(|light| light.file(key)).unwrap_or_default();
+        let missing = |e: std::io::Error| {
+            format!("the light log's copy of a file that the program maps, {}: {e}", path.display())
+        };
+        let copy = OwnFile::open(&path, Opens::Read).map_err(missing)?;
+        let (mut room, mut done) = (vec![0; 1 << 16], 0);
+        loop {
+            match copy.read_at(&mut room, done).map_err(missing)? {
+                0 => break,
+                got => {
+                    file.write_all_at(&room[..got], done).map_err(wrong)?;
+                    done += got as u64;
+                }
+            }
         }
+        file.set_len(layout::MOST_SHARED).map_err(wrong)?;
     }
-    Ok(())
+    u64::try_from(file.into_raw_fd()).map_err(|e| e.to_string())
 }
 
 /// Opens the copy of a mapped file.
@@ -388,12 +396,10 @@ pub unsafe fn after_call(drcontext: *mut c_void, thread: &mut Thread) {
     let next = light::of_process().map_or(Ok(Next::Nothing), |mut light| light.next());
     let Some(before) = thread.syscall.before.clone() else { return };
     let Ok(Next::Call(call, file)) = next else { return };
-    let is_filled = is_written(call.number.cast_signed(), &call.args);
     if file.is_some()
-        && !is_filled
         && let Some(machine) = Machine::current()
     {
-        // The copy's.
+        // The copy's, or the memory's.
         let descriptor = machine.register_file().gpr[ARGUMENTS[4]];
         // SAFETY: opened for this call.
         unsafe { libc::close(descriptor as i32) };
@@ -406,10 +412,6 @@ pub unsafe fn after_call(drcontext: *mut c_void, thread: &mut Thread) {
     if made < 0 && call.number.cast_signed() != libc::SYS_madvise {
         let position = thread.counted() - 1;
         let why = format!("system call {} cannot be made here: error {}", call.number, -made);
-        diverged(thread, position, *before, &why);
-    }
-    if let Some(Err(why)) = file.filter(|_| is_filled).map(|key| fill(key, &call)) {
-        let position = thread.counted() - 1;
         diverged(thread, position, *before, &why);
     }
     if creates_thread(call.number.cast_signed(), &call.args) {
