@@ -478,6 +478,9 @@ pub fn note_made(number: u64, args: &[u64; 6], result: i64) {
             }
         }
         2 | 257 | 437 => state::get().shared.opened(),
+        shared::RECVMSG | shared::RECVMMSG if result >= 0 => {
+            state::get().shared.passes(number, args, result);
+        }
         11 if result == 0 => state::get().shared.unmapped(args[0], args[1]),
         shared::SHMAT => state::get().shared.attached(result),
         shared::SHMDT if result == 0 => state::get().shared.detached(args[0]),

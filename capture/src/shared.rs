@@ -30,6 +30,16 @@ const F_WRLCK: u64 = 1;
 const F_UNLCK: u64 = 2;
 const O_ACCMODE: i64 = 3;
 const O_RDONLY: i64 = 0;
+const SENDMSG: u64 = 46;
+pub const RECVMSG: u64 = 47;
+pub const RECVMMSG: u64 = 299;
+const SENDMMSG: u64 = 307;
+/// Most messages that one call sends or receives; bytes of each one's header, and of that of what comes with it.
+const MESSAGES: u64 = 1024;
+const MESSAGE: u64 = 64;
+const CONTROL: u64 = 16;
+const SOL_SOCKET: u64 = 1;
+const SCM_RIGHTS: u64 = 1;
 const READ: u64 = 0;
 const INOTIFY_ADD_WATCH: u64 = 254;
 const INOTIFY_INIT1: u64 = 294;
@@ -50,6 +60,8 @@ const SHM_EXEC: u64 = 0o100_000;
 /// Most bytes of a segment: the log has them when it is attached.
 const MOST_SEGMENT: u64 = 32 << 20;
 const AT_FDCWD: u64 = -100i64 as u64;
+/// Most files that are known to have been given to others; where there are more, anybody may have any.
+const PASSED: usize = 256;
 /// Most such mappings.
 const MOST: usize = 64;
 
@@ -93,6 +105,9 @@ pub struct Shared {
     /// How many of them are segments; and the one that is being attached, with its bytes.
     of_segments: usize,
     attaches: (u32, u64),
+    /// Files that it has given to other processes, or got from them, by device and inode: the last ones; and how many.
+    passed: [[u64; 2]; PASSED],
+    passed_count: usize,
 }
 
 /// Why the light part ends where somebody opens such a file.
@@ -113,6 +128,8 @@ impl Shared {
             seen: None,
             of_segments: 0,
             attaches: (0, 0),
+            passed: [[0; 2]; PASSED],
+            passed_count: 0,
         }
     }
 
@@ -156,7 +173,12 @@ impl Shared {
             if known.is_none() && is_read_only(args[4]) {
                 return true;
             }
-            self.maps = known.map_or_else(|| lease(args[4]), |inode| Some(File { inode, lease: None }));
+            let may_have = |inode: [u64; 2]| self.passed_count > PASSED || self.passed.contains(&inode);
+            self.maps = match known {
+                Some(inode) => Some(File { inode, lease: None }),
+                None if inode(args[4]).is_some_and(may_have) => None,
+                None => lease(args[4]),
+            };
             if self.maps.is_none() {
                 return false;
             }
@@ -240,8 +262,50 @@ impl Shared {
         self.count_all();
     }
 
+    /// Descriptors in a message that the process sends, or has received, are others', too. Whether it is about a file that it has mapped.
+    pub fn passes(&mut self, number: u64, args: &[u64; 6], result: i64) -> bool {
+        let messages = match number {
+            SENDMSG | RECVMSG => 1,
+            SENDMMSG => args[2],
+            RECVMMSG => u64::try_from(result).unwrap_or(0),
+            _ => return false,
+        };
+        (0..messages.min(MESSAGES)).fold(false, |any, at| self.passes_in(args[1] + at * MESSAGE) || any)
+    }
+
+    /// Those in a message, whose header is at this address.
+    fn passes_in(&mut self, header: u64) -> bool {
+        let pair = |at: u64| {
+            let bytes = sys::read::<16>(at)?;
+            Some([0, 8].map(|at| u64::from_le_bytes(core::array::from_fn(|i| bytes[at + i]))))
+        };
+        let Some([mut at, bytes]) = pair(header + 32) else { return false };
+        let end = at.saturating_add(bytes);
+        let mut is_mapped = false;
+        while at != 0
+            && at + CONTROL <= end
+            && let Some([bytes, kind]) = pair(at)
+            && bytes >= CONTROL
+        {
+            let next = at.saturating_add(bytes).min(end);
+            let places = if kind == SOL_SOCKET | SCM_RIGHTS << 32 { at + CONTROL..next } else { 0..0 };
+            for place in places.step_by(4) {
+                let inode = sys::read::<4>(place).and_then(|file| inode(u32::from_le_bytes(file).into()));
+                let Some(inode) = inode else { continue };
+                is_mapped |= self.files().any(|file| file.inode == inode);
+                self.passed[self.passed_count % PASSED] = inode;
+                self.passed_count += 1;
+            }
+            at = next.next_multiple_of(8);
+        }
+        is_mapped
+    }
+
     /// Why the light part ends at a call that does with such memory, or its file, what private memory does not show.
-    pub fn refuses(&self, number: u64, args: &[u64; 6]) -> Option<&'static str> {
+    pub fn refuses(&mut self, number: u64, args: &[u64; 6]) -> Option<&'static str> {
+        if matches!(number, SENDMSG | SENDMMSG) && self.passes(number, args, 0) {
+            return Some("the program gives a file to another process that it has mapped, and can write to");
+        }
         let is_group = turn::is_with_others() && members::have_files();
         if !self.is_any() && !is_group {
             return None;
