@@ -270,7 +270,8 @@ impl Shared {
             RECVMMSG => u64::try_from(result).unwrap_or(0),
             _ => return false,
         };
-        (0..messages.min(MESSAGES)).fold(false, |any, at| self.passes_in(args[1] + at * MESSAGE) || any)
+        let about_mapped = (0..messages.min(MESSAGES)).filter(|at| self.passes_in(args[1] + at * MESSAGE));
+        about_mapped.count() > 0
     }
 
     /// Those in a message, whose header is at this address.
@@ -354,7 +355,7 @@ impl Shared {
     /// A call may have opened such a file.
     pub fn opened(&mut self) {
         if thread::get().is_opening() {
-            let _ = self.look();
+            self.look();
             thread::get().opens(None);
         }
     }
