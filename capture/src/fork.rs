@@ -137,9 +137,7 @@ fn fork(context: &mut Context, number: u64, args: &[u64; 6], flags: u64) {
     }
     // Both can write what is shared.
     let (place, group) = if state::get().shared.is_any() {
-        if !state::get().shared.share() {
-            return end::because(context, shared::NO_WATCH, true);
-        }
+        state::get().shared.share();
         let Some(place) = turn::place_for_fork() else {
             return end::because(
                 context,

@@ -19,6 +19,7 @@ use core::fmt::Write;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 
+const MREMAP: u64 = 25;
 const NEWFSTATAT: u64 = 262;
 const F_GETFL: u64 = 3;
 const F_SETOWN: u64 = 8;
@@ -81,8 +82,6 @@ struct Mapped {
     key: u64,
     /// Whether it is for this process to list its pages, where an epoch begins.
     is_listed: bool,
-    /// Whether the program has asked for memory that it can write.
-    is_writable: bool,
     file: Option<File>,
     /// The segment that it is.
     segment: Option<u32>,
@@ -193,7 +192,7 @@ impl Shared {
         match u64::try_from(result) {
             Ok(start) if is_ours => {
                 let end = start + args[1].next_multiple_of(PAGE);
-                self.add(start..end, args[2] & sys::PROT_WRITE != 0, file, None);
+                self.add(start..end, file, None);
                 if turn::is_with_others() && !self.watch_files() {
                     state::get().ends = Some(NO_WATCH);
                 }
@@ -203,13 +202,13 @@ impl Shared {
     }
 
     /// Adds memory, for which there is room.
-    fn add(&mut self, range: Range<u64>, is_writable: bool, file: Option<File>, segment: Option<u32>) {
+    fn add(&mut self, range: Range<u64>, file: Option<File>, segment: Option<u32>) {
         self.made = self.made.wrapping_add(1);
         let new = u64::from(state::get().pid) << 32 | u64::from(self.made);
         let key = file.and_then(|file| known(file.inode)).map_or(new, |file| file.memory.load(Ordering::SeqCst));
         let Some(slot) = self.mapped.iter_mut().find(|slot| slot.is_none()) else { return };
         let Range { start, end } = range;
-        *slot = Some(Mapped { start, end, key, is_listed: false, is_writable, file, segment });
+        *slot = Some(Mapped { start, end, key, is_listed: false, file, segment });
         self.count_all();
     }
 
@@ -238,7 +237,7 @@ impl Shared {
     pub fn attached(&mut self, result: i64) {
         let (segment, bytes) = core::mem::take(&mut self.attaches);
         if let Ok(start) = u64::try_from(result) {
-            self.add(start..start + bytes.next_multiple_of(PAGE), true, None, Some(segment));
+            self.add(start..start + bytes.next_multiple_of(PAGE), None, Some(segment));
         }
     }
 
@@ -311,16 +310,9 @@ impl Shared {
         if !self.is_any() && !is_group {
             return None;
         }
-        let is_memory = match number {
-            // mremap; mprotect of a file's, which an expansion has alone, as it could only be read
-            25 => self.overlaps(args[0], 1, |_| true),
-            10 if args[2] & sys::PROT_WRITE != 0 => {
-                self.overlaps(args[0], args[1], |mapped| mapped.file.is_some() && !mapped.is_writable)
-            }
-            _ => false,
-        };
-        if is_memory {
-            return Some("the program moves memory that other processes could write, or makes it writable");
+        if number == MREMAP && self.mapped.iter().flatten().any(|mapped| (mapped.start..mapped.end).contains(&args[0]))
+        {
+            return Some("the program moves memory that other processes could write");
         }
         // To ask what a descriptor is of takes a call.
         if !self.has_files() && !is_group {
@@ -362,7 +354,7 @@ impl Shared {
 
     /// Before a call: what a process that is not one of those that have turns has done with such a file, or segment. It is seen afterwards.
     pub fn stranger(&mut self) -> Option<&'static str> {
-        if self.watches.is_some() {
+        if self.watches.is_some() && members::have_files() {
             self.opened();
             self.look();
         }
@@ -401,22 +393,20 @@ impl Shared {
         }
     }
 
-    /// Before a fork: other processes have the memory from here on. Whether the kernel tells of who else does something with its files.
-    pub fn share(&mut self) -> bool {
+    /// Before a fork: other processes have the memory from here on, and all of them the descriptor by which the kernel tells of its files. Without it, they can map none.
+    pub fn share(&mut self) {
         if self.watches.is_none() {
             // SAFETY: makes a descriptor of this program's own.
             let made = unsafe { sys::call3(INOTIFY_INIT1, IN_NONBLOCK | sys::O_CLOEXEC, 0, 0) };
-            let Ok(file) = u32::try_from(made) else { return false };
-            self.watches = own::keep(file);
+            self.watches = u32::try_from(made).ok().and_then(own::keep);
         }
-        self.watches.is_some()
     }
 
     /// All processes know of the files of which this one has a lease, and the kernel tells of them as of those that several have. Whether that is possible.
     pub fn watch_files(&mut self) -> bool {
-        let Some(watches) = self.watches else { return self.of_files == 0 };
         for mapped in self.mapped.iter_mut().flatten() {
             let Some((file, lease)) = mapped.file.and_then(|file| Some((file, file.lease?))) else { continue };
+            let Some(watches) = self.watches else { return false };
             let mut path = Text::<32>::new();
             let _ = write!(path, "/proc/self/fd/{}", lease.number());
             // SAFETY: a path that ends with a zero byte.
@@ -429,11 +419,6 @@ impl Shared {
             mapped.file = Some(File { lease: None, ..file });
         }
         true
-    }
-
-    fn overlaps(&self, start: u64, len: u64, is_meant: impl Fn(&Mapped) -> bool) -> bool {
-        let overlaps = |mapped: &&Mapped| start < mapped.end && mapped.start < start.saturating_add(len);
-        self.mapped.iter().flatten().filter(overlaps).any(is_meant)
     }
 
     /// Others may have the files from here on.

@@ -36,7 +36,7 @@ fn records() -> [Vec<u8>; 9] {
         record(l::PROGRAM, 0, b"/bin/true\0true\0true\0"),
         record(l::MAP, 0, &[&words(&[0x1000, 4, 5, l::OF_FILE, 0]), &key[..], b"/bin/true\0"].concat()),
         record(l::START, 0, &words(&[1, 2, 3, 4, 0])),
-        record(l::FILE, 0, &[&key[..], &words(&[4]), b"/lib"].concat()),
+        record(l::FILE, 0, &[&key[..], &words(&[0, 4]), b"/lib"].concat()),
         call(MMAP, 0x2000),
         call(FORK, CHILD),
         record(l::MOMENT, 0, &words(&[0; 19])),

@@ -1,4 +1,4 @@
-// Maps memory that other processes could write: anonymous memory, and a file that nobody else has open. With an argument, it `drops` the anonymous memory, `forks`, or does with one of
+// Maps memory that other processes could write: anonymous memory, and a file that nobody else has open. With an argument, it `drops` the anonymous memory, makes that of the file writable later (`protects`), `forks`, or does with one of
 // them what nobody follows: `opens` the file again, `writes` it, `moves` the anonymous memory, or has another process open the file (`other`).
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -15,7 +15,10 @@ int main(int argc, char **argv)
     int file = open("mapped", O_RDWR | O_CREAT | O_TRUNC, 0600);
     if (file < 0 || ftruncate(file, 8192) != 0)
         return 1;
-    char *of_file = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    int protects = strcmp(does, "protects") == 0;
+    char *of_file = mmap(NULL, 8192, protects ? PROT_READ : PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (protects && mprotect(of_file, 8192, PROT_READ | PROT_WRITE) != 0)
+        return 1;
     char *own = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (of_file == MAP_FAILED || own == MAP_FAILED)
         return 1;

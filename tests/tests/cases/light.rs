@@ -538,6 +538,7 @@ pub fn trials() -> Result<Vec<Trial>> {
         ("shared-writes", "shared", &["writes"], Some("opens, maps or writes a file that it has mapped")),
         ("shared-moves", "shared", &["moves"], Some("moves memory that other processes could write")),
         ("shared-drops", "shared", &["drops"], None),
+        ("shared-protects", "shared", &["protects"], None),
         ("shared-forks", "shared", &["forks"], None),
         ("shared-other", "shared", &["other"], Some("another process opens a file that the program has mapped")),
         ("together", "together", &[], None),
