@@ -172,13 +172,9 @@ fn own(name: &str, dies: bool) -> Result<()> {
     let messages = take_messages(&mut output);
     let ended = if dies { output.status.signal() == Some(SIGSEGV) } else { output.status.success() };
     ensure!(ended, "{messages}{}", printed(&output));
-    // Of the end alone the log is made first; positions stay the same when all of it is.
+    // Of the end alone the log is made first; positions stay the same when all of it is. (What `why` says of a crash, [`group`] looks at: this program computes for too long.)
     let position = end_of(&log)?;
     let first = made_from(&log)?;
-    if dies {
-        let why = printed(&must_pass(&["why"], &log)?);
-        ensure!(why.contains("SIGSEGV") && why.contains("nowhere = 0x0"), "{why}");
-    }
     verify(&log, &output, "1")?;
     ensure!(made_from(&log)? < first, "all was made before it was asked");
     ensure!(end_of(&log)? == position, "the end is elsewhere");
