@@ -47,6 +47,8 @@ const PSELECT6: u64 = 270;
 const FUTEX_PRIVATE: u64 = 128;
 const MADV_DONTFORK: u64 = 10;
 const MADV_WIPEONFORK: u64 = 18;
+/// The list of interfaces, with their addresses.
+const SIOCGIFCONF: u32 = 0x8912;
 const PR_GET_TSC: u64 = 25;
 const PR_SET_TSC: u64 = 26;
 const PR_SET_SECCOMP: u64 = 22;
@@ -94,6 +96,7 @@ fn way(number: u64, args: &[u64; 6]) -> Way {
         10 | 329 if args[2] as i32 & 0x0100_0000 != 0 => Way::End("the stack's end is moved"),
         16 => match table::ioctl(args[1]) {
             Some(_) => Way::Make,
+            None if args[1] as u32 == SIOCGIFCONF => Way::Make,
             None => Way::End("an ioctl of which bugnet does not know what it writes"),
         },
         // Advice that forks have not this memory, or have it empty.
@@ -498,7 +501,11 @@ pub fn note_made(number: u64, args: &[u64; 6], result: i64) {
             if args[*argument] == 0 || number == FUTEX && *argument == OTHER_FUTEX && !has_other_futex(args) {
                 continue;
             }
-            if number == 16 {
+            if number == 16 && args[1] as u32 == SIOCGIFCONF {
+                // A length, and what it is of.
+                see(args[2], 4);
+                see(memory(args[2] + 8), memory(args[2]) & 0xffff_ffff);
+            } else if number == 16 {
                 see(args[2], table::ioctl(args[1]).unwrap_or(0));
             } else if !matches!(size, Kernel::Bytes(0)) {
                 kernel::visit(args, result, *argument, *size, &memory, &mut |(at, len)| see(at, len));

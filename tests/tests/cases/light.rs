@@ -24,7 +24,7 @@ use std::process::{Command, Output};
 const THREADED: &str = "qemu";
 
 /// What each of these shells and interpreters does is one kind of what the table of real programs does not have.
-const SCRIPTS: [(&str, &[&str]); 18] = [
+const SCRIPTS: [(&str, &[&str]); 19] = [
     ("forks", &["/bin/bash", "-c", "for i in 1 2 3; do (echo $i; exit $i) | cat; done; /bin/echo end; exit 3"]),
     (
         "redirected",
@@ -115,6 +115,15 @@ const SCRIPTS: [(&str, &[&str]); 18] = [
             "-c",
             // A pool of processes, and some that share a number, a lock and a queue.
             "import multiprocessing as m\ndef square(x): return x * x\ndef work(q, v):\n for i in range(40):\n  with v.get_lock(): v.value += 1\n  q.put(i)\nwith m.Pool(3) as pool: print(sum(pool.map(square, range(200))))\nq, v = m.Queue(), m.Value('i', 0)\nall = [m.Process(target=work, args=(q, v)) for _ in range(3)]\n[p.start() for p in all]\nprint(sum(q.get() for _ in range(120)))\n[p.join() for p in all]\nprint(v.value)",
+        ],
+    ),
+    (
+        "opened-memory",
+        &[
+            "/usr/bin/python3",
+            "-c",
+            // Processes that open the memory by its name.
+            "import multiprocessing as m\nfrom multiprocessing.shared_memory import SharedMemory as S\ndef work(name, n, lock):\n s = S(name=name)\n for i in range(300):\n  with lock: s.buf[i % 100] = (s.buf[i % 100] + n) % 251\n s.close()\ns = S(create=True, size=4096)\nlock = m.Lock()\nall = [m.Process(target=work, args=(s.name, n, lock)) for n in range(1, 4)]\nfor p in all: p.start()\nfor p in all: p.join()\nprint(sum(s.buf[:100]))\ns.close()\ns.unlink()",
         ],
     ),
     (
